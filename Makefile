@@ -1,0 +1,50 @@
+# `make` lists the targets. Each of them makes its own virtual environment first, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+OUT ?= out
+
+# Waiting threads sleep: where other programs keep the cores busy, spinning OpenMP threads can cost a factor of ten.
+# Not for `bench`, which wants the cores to itself.
+demo test evidence: export OMP_WAIT_POLICY ?= passive
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types layers bench evidence clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo "Installing duotomo into $(VENV) (a few minutes the first time)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## simulate a scan, reconstruct it, write a picture to out/demo
+	@$(BIN)/duotomo demo --out $(OUT)/demo
+
+test: $(STAMP) ## run the tests
+	@$(BIN)/python -m pytest --quiet
+
+check: lint types layers test ## run everything that continuous integration runs
+
+lint: $(STAMP) ## check style and formatting
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check . && echo "lint: clean"
+
+types: $(STAMP) ## check types
+	@$(BIN)/mypy
+
+layers: $(STAMP) ## check that each layer imports only what stands below it
+	@$(BIN)/lint-imports --no-cache --no-logo
+
+bench: $(STAMP) ## time the projector beside its peers
+	@$(BIN)/python -m benchmarks.projector
+
+evidence: $(STAMP) ## run every test on third-party data, and the slow tests (minutes)
+	@$(BIN)/python -m pytest -rA -m "slow or not slow" tests/evidence
+	@$(BIN)/python -m pytest --quiet -m slow --ignore tests/evidence || test $$? -eq 5  # 5: there are none
+
+clean: ## remove the virtual environment, outputs and caches
+	@rm -rf $(VENV) $(OUT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Benchmarks: duotomo beside its peers, timed in one run."""

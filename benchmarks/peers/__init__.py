@@ -1,0 +1,1 @@
+"""Adapters that give other projectors duotomo's grid, acquisition and axes."""

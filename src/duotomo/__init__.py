@@ -1,0 +1,64 @@
+"""Digital breast tomosynthesis from two visits: the volume, and the deformation between the visits.
+
+`import duotomo` is light: a name is imported from its module when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from duotomo.errors import (
+        DeviceError,
+        DtypeError,
+        DuotomoError,
+        GeometryError,
+        NonFiniteError,
+        ShapeError,
+    )
+    from duotomo.geometry import Acquisition, VolumeGrid
+    from duotomo.operators import LinearOperator, Projector, adjoint_gap
+
+__all__ = [
+    "Acquisition",
+    "DeviceError",
+    "DtypeError",
+    "DuotomoError",
+    "GeometryError",
+    "LinearOperator",
+    "NonFiniteError",
+    "Projector",
+    "ShapeError",
+    "VolumeGrid",
+    "__version__",
+    "adjoint_gap",
+]
+
+__version__ = "0.1.0"
+
+_MODULE_OF = {
+    "Acquisition": "duotomo.geometry",
+    "DeviceError": "duotomo.errors",
+    "DtypeError": "duotomo.errors",
+    "DuotomoError": "duotomo.errors",
+    "GeometryError": "duotomo.errors",
+    "LinearOperator": "duotomo.operators",
+    "NonFiniteError": "duotomo.errors",
+    "Projector": "duotomo.operators",
+    "ShapeError": "duotomo.errors",
+    "VolumeGrid": "duotomo.geometry",
+    "adjoint_gap": "duotomo.operators",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'duotomo' has no attribute {name!r}")
+    value: object = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

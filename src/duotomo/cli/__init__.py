@@ -1,0 +1,23 @@
+"""The command line, one file per command."""
+
+import typer
+
+from duotomo.cli.demo import demo
+
+main = typer.Typer(
+    name="duotomo",
+    help="Digital breast tomosynthesis from two visits.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@main.callback()
+def _commands() -> None:
+    """Digital breast tomosynthesis from two visits."""
+
+
+main.command()(demo)
+
+__all__ = ["main"]

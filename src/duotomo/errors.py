@@ -1,0 +1,150 @@
+"""The exceptions of duotomo, and the checks that raise them.
+
+Every message says where it was raised, what was expected, what came, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "DeviceError",
+    "DtypeError",
+    "DuotomoError",
+    "GeometryError",
+    "NonFiniteError",
+    "ShapeError",
+    "check_same",
+    "check_tensor",
+]
+
+
+class DuotomoError(ValueError):
+    """Base of every error that duotomo raises on purpose.
+
+    >>> issubclass(GeometryError, DuotomoError) and issubclass(DuotomoError, ValueError)
+    True
+    """
+
+
+class GeometryError(DuotomoError):
+    """A grid or an acquisition that cannot exist, or two that do not fit each other."""
+
+
+class ShapeError(DuotomoError):
+    """An array whose axes do not have the lengths that were expected."""
+
+
+class DtypeError(DuotomoError):
+    """Something that is not a floating-point tensor, or is one of another precision."""
+
+
+class DeviceError(DuotomoError):
+    """A tensor that lies on another device than the work to be done."""
+
+
+class NonFiniteError(DuotomoError):
+    """A tensor that holds NaN or infinity."""
+
+
+def check_tensor(
+    where: str,
+    name: str,
+    tensor: torch.Tensor,
+    *,
+    shape: Sequence[int],
+    axes: Sequence[str],
+    batch_ok: bool = True,
+) -> None:
+    """Raise unless `tensor` is a finite float tensor whose trailing axes have `shape`.
+
+    shape: one length per name in `axes`. With `batch_ok`, tensor is (..., *axes); without it, exactly
+    (*axes).
+
+    >>> import torch
+    >>> check_tensor("Projector", "volume", torch.zeros(2, 4, 5), shape=(4, 5), axes=("v", "u"))
+    >>> check_tensor("Projector", "volume", torch.zeros(5, 4), shape=(4, 5), axes=("v", "u"))
+    Traceback (most recent call last):
+    duotomo.errors.ShapeError: Projector: expected volume (v, u) = (4, 5); got (5, 4). Axes reversed?
+    """
+    import torch
+
+    if not isinstance(tensor, torch.Tensor):
+        raise DtypeError(
+            f"{where}: expected {name} as a torch.Tensor; got {type(tensor).__name__}. "
+            f"Convert it with torch.as_tensor(...)."
+        )
+    if tensor.dtype not in (torch.float32, torch.float64):
+        raise DtypeError(
+            f"{where}: expected {name} of torch.float32 or torch.float64; got {tensor.dtype}. "
+            f"Convert it with .to(torch.float32)."
+        )
+    _check_shape(where, name, tuple(tensor.shape), tuple(shape), axes, batch_ok)
+    _check_finite(where, name, tensor)
+
+
+def check_same(
+    where: str, name: str, tensor: torch.Tensor, *, device: torch.device | str, dtype: torch.dtype
+) -> None:
+    """Raise unless `tensor` lies on `device` and has `dtype`.
+
+    A device without an index ("cuda") accepts every index.
+
+    >>> import torch
+    >>> check_same("Warp", "f", torch.zeros(3), device="cpu", dtype=torch.float64)
+    Traceback (most recent call last):
+    duotomo.errors.DtypeError: Warp: expected f of torch.float64; got torch.float32. Use .to(torch.float64).
+    """
+    import torch
+
+    expected, got = torch.device(device), tensor.device
+    if got.type != expected.type or (expected.index is not None and got.index != expected.index):
+        raise DeviceError(
+            f"{where}: expected {name} on device {str(expected)!r}; got {str(got)!r}. "
+            f"Move it with .to({str(expected)!r})."
+        )
+    if tensor.dtype != dtype:
+        raise DtypeError(f"{where}: expected {name} of {dtype}; got {tensor.dtype}. Use .to({dtype}).")
+
+
+def _check_shape(
+    where: str, name: str, got: tuple[int, ...], shape: tuple[int, ...], axes: Sequence[str], batch_ok: bool
+) -> None:
+    n_axes = len(shape)
+    message = f"{where}: expected {name} ({', '.join(axes)}) = {shape}; got {got}."
+    if len(got) < n_axes or (len(got) > n_axes and not batch_ok):
+        needed = f"at least {n_axes}" if batch_ok else f"exactly {n_axes}"
+        remedy = "Add the missing axes." if len(got) < n_axes else "Pass one item of the batch at a time."
+        raise ShapeError(f"{message} Wrong number of axes: {len(got)}, needed {needed}. {remedy}")
+    trailing = got[len(got) - n_axes :]
+    if trailing == shape:
+        return
+    if trailing == shape[::-1]:
+        remedy = "Axes reversed?"
+    elif sorted(trailing) == sorted(shape):
+        remedy = "Axes permuted?"
+    else:
+        remedy = f"Pass a {name} of that shape, or build {where} for this one."
+    raise ShapeError(f"{message} {remedy}")
+
+
+def _check_finite(where: str, name: str, tensor: torch.Tensor) -> None:
+    import torch
+
+    values = tensor.detach()
+    # A NaN or an infinity always reaches the sum, which needs no mask as large as the tensor.
+    # The converse fails: finite values can overflow the sum, so only the mask convicts.
+    if bool(torch.isfinite(values.sum())):
+        return
+    bad = torch.nonzero(~torch.isfinite(values))
+    if len(bad) == 0:
+        return
+    first = tuple(int(i) for i in bad[0])
+    raise NonFiniteError(
+        f"{where}: expected {name} to be finite; got {len(bad)} NaN or infinite of {values.numel()} values, "
+        f"the first at index {first}. Mask or replace them, for example with torch.nan_to_num(...)."
+    )

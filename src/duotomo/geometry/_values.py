@@ -1,0 +1,98 @@
+"""Turn what a caller passed into plain Python numbers, or say why that cannot be done."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from duotomo.errors import GeometryError
+
+Triple = tuple[float, float, float]
+
+
+def counts(where: str, name: str, values: object, axes: Sequence[str]) -> tuple[int, ...]:
+    """Return one positive integer per axis."""
+    label = f"{where}: expected {name} as one positive integer per axis ({', '.join(axes)})"
+    remedy = "Count whole voxels or pixels."
+    try:
+        numbers = tuple(operator.index(value) for value in values)  # type: ignore[attr-defined]
+    except TypeError:
+        raise GeometryError(f"{label}; got {values!r}. {remedy}") from None
+    if len(numbers) != len(axes) or min(numbers) < 1:
+        raise GeometryError(f"{label}; got {numbers}. {remedy}")
+    return numbers
+
+
+def lengths_mm(
+    where: str, name: str, values: object, axes: Sequence[str], *, positive: bool
+) -> tuple[float, ...]:
+    """Return one finite number of millimetres per axis."""
+    kind = "positive finite" if positive else "finite"
+    label = f"{where}: expected {name} as one {kind} number per axis ({', '.join(axes)})"
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise GeometryError(f"{label}; got {values!r}. Give millimetres.") from None
+    if array.shape != (len(axes),) or not np.isfinite(array).all() or (positive and (array <= 0).any()):
+        raise GeometryError(f"{label}; got {array.tolist()}. Give millimetres.")
+    return tuple(array.tolist())
+
+
+def triples(where: str, name: str, values: object) -> tuple[Triple, ...]:
+    """Return one finite xyz triple per view."""
+    label = f"{where}: expected {name} as (view, xyz) = (n_views, 3) numbers"
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise GeometryError(f"{label}; got {values!r}. Give one xyz triple per view.") from None
+    if array.size == 0:
+        raise GeometryError(f"{label}; got zero views. Give at least one view.")
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise GeometryError(f"{label}; got shape {array.shape}. Give one xyz triple per view.")
+    for view, row in enumerate(array):
+        if not np.isfinite(row).all():
+            raise GeometryError(
+                f"{where}: expected {name} to be finite; got {row.tolist()} in view {view}. "
+                f"Correct or drop that view."
+            )
+    # Adding zero turns -0.0 into 0.0, which prints the way it compares.
+    return tuple((x, y, z) for x, y, z in (array + 0.0).tolist())
+
+
+def factors(where: str, factor: object, axes: Sequence[str]) -> tuple[int, ...]:
+    """Return one positive integer factor per axis; a single integer serves every axis."""
+    try:
+        return counts(where, "factor", (operator.index(factor),) * len(axes), axes)  # type: ignore[arg-type]
+    except TypeError:
+        return counts(where, "factor", factor, axes)
+
+
+def dump_json(kind: str, fields: Mapping[str, object]) -> str:
+    """Return the JSON text of an object with these fields."""
+    return json.dumps({"kind": kind, **fields})
+
+
+def load_json(kind: str, names: Sequence[str], text: str) -> dict[str, Any]:
+    """Return the fields of an object of this kind from its JSON text."""
+    where = f"{kind}.from_json"
+    remedy = f"Pass text written by {kind}.to_json()."
+    try:
+        content = json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise GeometryError(f"{where}: expected JSON text; got {error}. {remedy}") from None
+    if not isinstance(content, dict):
+        raise GeometryError(f"{where}: expected a JSON object; got {type(content).__name__}. {remedy}")
+    got = content.pop("kind", None)
+    if got != kind:
+        raise GeometryError(f"{where}: expected kind {kind!r}; got {got!r}. {remedy}")
+    missing = sorted(set(names) - set(content))
+    unknown = sorted(set(content) - set(names))
+    if missing or unknown:
+        raise GeometryError(
+            f"{where}: expected keys {list(names)}; missing {missing}, not known {unknown}. {remedy}"
+        )
+    return content

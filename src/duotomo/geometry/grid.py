@@ -1,0 +1,129 @@
+"""The voxels of a volume."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+from duotomo.geometry._values import counts, dump_json, factors, lengths_mm, load_json
+
+_AXES = ("z", "y", "x")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeGrid:
+    """A box of equal voxels, its axes along the machine frame's.
+
+    Along each axis, voxel i covers `low_mm + [i, i + 1] * spacing_mm`, with `low_mm = center_mm - size_mm /
+    2`.
+
+    shape: voxels along (z, y, x). spacing_mm: voxel edges (z, y, x). center_mm: the middle of the box (z, y,
+    x).
+
+    >>> VolumeGrid(shape=(2, 4, 6), spacing_mm=(1, 0.5, 0.5), center_mm=(1, 1, 0)).high_mm
+    (2.0, 2.0, 1.5)
+    """
+
+    shape: tuple[int, int, int]
+    spacing_mm: tuple[float, float, float]
+    center_mm: tuple[float, float, float]
+
+    def __post_init__(self) -> None:
+        where = "VolumeGrid"
+        object.__setattr__(self, "shape", counts(where, "shape", self.shape, _AXES))
+        spacing_mm = lengths_mm(where, "spacing_mm", self.spacing_mm, _AXES, positive=True)
+        object.__setattr__(self, "spacing_mm", spacing_mm)
+        center_mm = lengths_mm(where, "center_mm", self.center_mm, _AXES, positive=False)
+        object.__setattr__(self, "center_mm", center_mm)
+
+    @classmethod
+    def on_detector(
+        cls, shape: tuple[int, int, int], spacing_mm: tuple[float, float, float], *, gap_mm: float = 0.0
+    ) -> VolumeGrid:
+        """Return the grid that rests `gap_mm` above the detector, at the chest wall, centred under the sweep.
+
+        Its low faces are z = gap_mm and y = 0; x runs from -size/2 to size/2.
+
+        >>> VolumeGrid.on_detector((2, 4, 6), (1.0, 0.5, 0.5), gap_mm=20).low_mm
+        (20.0, 0.0, -1.5)
+        """
+        n_z, n_y, n_x = counts("VolumeGrid.on_detector", "shape", shape, _AXES)
+        where = "VolumeGrid.on_detector"
+        d_z, d_y, d_x = lengths_mm(where, "spacing_mm", spacing_mm, _AXES, positive=True)
+        return cls(
+            shape=(n_z, n_y, n_x),
+            spacing_mm=(d_z, d_y, d_x),
+            center_mm=(gap_mm + n_z * d_z / 2, n_y * d_y / 2, 0.0),
+        )
+
+    @property
+    def size_mm(self) -> tuple[float, float, float]:
+        """Edges of the box (z, y, x): `shape * spacing_mm`."""
+        z, y, x = (n * d for n, d in zip(self.shape, self.spacing_mm, strict=True))
+        return z, y, x
+
+    @property
+    def low_mm(self) -> tuple[float, float, float]:
+        """Outer faces (z, y, x) on the low side: `center_mm - size_mm / 2`."""
+        z, y, x = (c - s / 2 for c, s in zip(self.center_mm, self.size_mm, strict=True))
+        return z, y, x
+
+    @property
+    def high_mm(self) -> tuple[float, float, float]:
+        """Outer faces (z, y, x) on the high side: `center_mm + size_mm / 2`."""
+        z, y, x = (c + s / 2 for c, s in zip(self.center_mm, self.size_mm, strict=True))
+        return z, y, x
+
+    @property
+    def n_voxels(self) -> int:
+        """Number of voxels: the product of `shape`."""
+        return math.prod(self.shape)
+
+    def coarsen(self, factor: int | tuple[int, int, int]) -> VolumeGrid:
+        """Return the grid whose voxels are unions of `factor` voxels (z, y, x) of this one.
+
+        The low corner stays; `shape = ceil(shape / factor)`, so the high faces may move outwards.
+
+        >>> VolumeGrid.on_detector((5, 4, 6), (1, 1, 1)).coarsen(2).shape
+        (3, 2, 3)
+        """
+        by = factors("VolumeGrid.coarsen", factor, _AXES)
+        n_z, n_y, n_x = (-(-n // f) for n, f in zip(self.shape, by, strict=True))
+        d_z, d_y, d_x = (d * f for d, f in zip(self.spacing_mm, by, strict=True))
+        return self._from_low_corner((n_z, n_y, n_x), (d_z, d_y, d_x))
+
+    def refine(self, factor: int | tuple[int, int, int]) -> VolumeGrid:
+        """Return the grid that cuts every voxel into `factor` voxels (z, y, x); the box stays.
+
+        >>> VolumeGrid.on_detector((1, 2, 3), (1, 1, 1)).refine((1, 2, 2)).spacing_mm
+        (1.0, 0.5, 0.5)
+        """
+        by = factors("VolumeGrid.refine", factor, _AXES)
+        n_z, n_y, n_x = (n * f for n, f in zip(self.shape, by, strict=True))
+        d_z, d_y, d_x = (d / f for d, f in zip(self.spacing_mm, by, strict=True))
+        return self._from_low_corner((n_z, n_y, n_x), (d_z, d_y, d_x))
+
+    def to_json(self) -> str:
+        """Return the JSON text that `from_json` reads.
+
+        >>> grid = VolumeGrid.on_detector((1, 2, 3), (1, 1, 1))
+        >>> VolumeGrid.from_json(grid.to_json()) == grid
+        True
+        """
+        return dump_json("VolumeGrid", asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> VolumeGrid:
+        """Return the grid that `to_json` wrote."""
+        fields = load_json("VolumeGrid", ("shape", "spacing_mm", "center_mm"), text)
+        return cls(shape=fields["shape"], spacing_mm=fields["spacing_mm"], center_mm=fields["center_mm"])
+
+    def _from_low_corner(
+        self, shape: tuple[int, int, int], spacing_mm: tuple[float, float, float]
+    ) -> VolumeGrid:
+        # Written as a shift of the centre, so that an unchanged size leaves it exactly where it was.
+        z, y, x = (
+            c + (n * d - s) / 2
+            for c, n, d, s in zip(self.center_mm, shape, spacing_mm, self.size_mm, strict=True)
+        )
+        return VolumeGrid(shape=shape, spacing_mm=spacing_mm, center_mm=(z, y, x))

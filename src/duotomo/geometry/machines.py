@@ -1,0 +1,129 @@
+"""Published tomosynthesis machines, each a function that returns its `Acquisition`.
+
+They have their full number of pixels; `Acquisition.bin` makes a small scan of one. In all of them the source
+is taken to be above the chest-wall edge (y = 0), and the views evenly spaced.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from duotomo.geometry.acquisition import Acquisition
+
+
+def paper(*, detector_shape: tuple[int, int] = (128, 128), pixel_mm: float = 1.0) -> Acquisition:
+    """Return the scan of the simulated experiments of the coupled reconstruction and registration paper.
+
+    Published: 11 views over 50 degrees in total (Yang, Hipwell, Hawkes, Arridge, "Numerical Methods for
+    Coupled Reconstruction and Registration in Digital Breast Tomosynthesis", 2012).
+    Chosen here, since it gives neither: source to detector 660 mm, pivot on the detector, 128 x 128 pixels of
+    1 mm.
+
+    >>> paper().shape
+    (11, 128, 128)
+    """
+    return Acquisition.arc(
+        n_views=11,
+        angle_range_rad=math.radians(50),
+        source_to_detector_mm=660.0,
+        pivot_height_mm=0.0,
+        detector_shape=detector_shape,
+        pixel_spacing_mm=(pixel_mm, pixel_mm),
+    )
+
+
+def ge_senoclaire() -> Acquisition:
+    """Return the scan of the GE SenoClaire.
+
+    Published: 9 views over 25 degrees, source to detector 660 mm, pivot 40 mm above a detector that does not
+    move, pixels of 0.1 mm (Sechopoulos, "A review of breast tomosynthesis. Part I", Med Phys 40, 2013,
+    014301, table of systems).
+    Chosen here: 2394 x 3062 pixels (24 x 30.7 cm), as in the open DBT-Reconstruction toolbox of LAVI-USP.
+
+    >>> ge_senoclaire().shape
+    (9, 2394, 3062)
+    """
+    return Acquisition.arc(
+        n_views=9,
+        angle_range_rad=math.radians(25),
+        source_to_detector_mm=660.0,
+        pivot_height_mm=40.0,
+        detector_shape=(2394, 3062),
+        pixel_spacing_mm=(0.1, 0.1),
+    )
+
+
+def hologic_dimensions() -> Acquisition:
+    """Return the scan of the Hologic Selenia Dimensions, whose detector turns with the tube.
+
+    Published: 15 views over 15 degrees, source to detector 700 mm, pivot on the detector, pixels of 0.14 mm
+    (2 x 2 of 0.07 mm), a detector of about 24 x 29 cm that tilts (Sechopoulos, "A review of breast
+    tomosynthesis. Part I", Med Phys 40, 2013, 014301, table of systems).
+    Chosen here: 4.2 degrees of tilt in total, evenly spaced, and 1664 x 2048 pixels (23.3 x 28.7 cm), as in
+    the open DBT-Reconstruction toolbox of LAVI-USP.
+
+    >>> hologic_dimensions().shape
+    (15, 1664, 2048)
+    """
+    return Acquisition.tilting_arc(
+        n_views=15,
+        angle_range_rad=math.radians(15),
+        detector_tilt_range_rad=math.radians(4.2),
+        source_to_detector_mm=700.0,
+        pivot_height_mm=0.0,
+        detector_shape=(1664, 2048),
+        pixel_spacing_mm=(0.14, 0.14),
+    )
+
+
+def siemens_inspiration() -> Acquisition:
+    """Return the scan of the Siemens Mammomat Inspiration.
+
+    Published: 25 views over 50 degrees, pivot 47 mm above a detector that does not move, pixels of 0.085 mm,
+    a detector of 24 x 30 cm (Sechopoulos, "A review of breast tomosynthesis. Part I", Med Phys 40, 2013,
+    014301, table of systems).
+    Chosen here: source to detector 650 mm, as in the VICTRE model of this machine, and 2816 x 3584 pixels,
+    which that size and that pixel make.
+
+    >>> siemens_inspiration().shape
+    (25, 2816, 3584)
+    """
+    return Acquisition.arc(
+        n_views=25,
+        angle_range_rad=math.radians(50),
+        source_to_detector_mm=650.0,
+        pivot_height_mm=47.0,
+        detector_shape=(2816, 3584),
+        pixel_spacing_mm=(0.085, 0.085),
+    )
+
+
+def victre() -> Acquisition:
+    """Return the scan of the VICTRE virtual trial.
+
+    Published: 25 views from -25 to +25 degrees, source to detector 650 mm, source to pivot 600 mm (so the
+    pivot is 50 mm above the detector), 3000 x 1500 pixels of 0.085 mm on a detector that does not move
+    (Badano et al., JAMA Netw Open 2018;1(7):e185474, and the MC-GPU configuration of the VICTRE pipeline).
+    Chosen here: nothing but the source above the chest-wall edge.
+
+    >>> victre().shape
+    (25, 1500, 3000)
+    """
+    return Acquisition.arc(
+        n_views=25,
+        angle_range_rad=math.radians(50),
+        source_to_detector_mm=650.0,
+        pivot_height_mm=50.0,
+        detector_shape=(1500, 3000),
+        pixel_spacing_mm=(0.085, 0.085),
+    )
+
+
+MACHINES: dict[str, Callable[[], Acquisition]] = {
+    "paper": paper,
+    "ge_senoclaire": ge_senoclaire,
+    "hologic_dimensions": hologic_dimensions,
+    "siemens_inspiration": siemens_inspiration,
+    "victre": victre,
+}

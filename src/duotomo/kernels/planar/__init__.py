@@ -1,0 +1,1 @@
+"""Resampling of one detector plane from another through the source, with its exact transpose."""

@@ -1,0 +1,173 @@
+"""The projector on the CPU, in Numba: every core, exact transpose, the same bits for any number of threads.
+
+Per source and target the work is two banded resamplings: along rows, which is a sum of whole rows, then along
+columns. Written on a turned tile the second is a sum of whole rows too, so both run at full vector width and
+their cost hardly depends on how wide the bands are. A task owns a block of target rows and writes nothing
+else; how the tasks are cut does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numba import njit, prange
+
+from duotomo.kernels.project.lanes import LANES, TILE, combine, turn
+from duotomo.kernels.project.shadow import COLUMNS, ROWS, Bands
+
+ROW_BLOCK = LANES
+"""Target rows per task: one vector of the turned tile."""
+COLUMN_BLOCK = 128
+"""Source columns treated while they are in the first-level cache."""
+STRIDE = COLUMN_BLOCK + 3 * TILE
+"""Row length of the tile: room for a block's last vector, and no power of two, which would alias in cache."""
+GROUP_BYTES = 1 << 20
+"""How much of the targets a task keeps at once: about half of a second-level cache."""
+
+
+def accumulate(source: torch.Tensor, target: torch.Tensor, bands: Bands, *, add: bool) -> None:
+    """Write to `target` (or add to it) the sum over sources that `bands` describes.
+
+    source: (slice, y, x) or, transposed, (view, v, u), contiguous; target: the other, same dtype.
+    """
+    samples, n_columns = source.numpy(), source.shape[2]
+    if n_columns < LANES:
+        # One vector must fit in a row; what is added weighs nothing.
+        samples = np.pad(samples, ((0, 0), (0, 0), (0, LANES - n_columns)))
+    bytes_each = target.shape[2] * ROW_BLOCK * target.element_size()
+    _accumulate(
+        samples,
+        target.numpy(),
+        bands.lines,
+        n_columns,
+        bands.transposed,
+        add,
+        bands.reach(ROWS, n_targets=target.shape[1]),
+        bands.reach(COLUMNS, n_targets=target.shape[2]),
+        min(target.shape[0], max(1, GROUP_BYTES // bytes_each)),
+    )
+
+
+@njit(error_model="numpy", fastmath={"contract", "nsz"}, cache=True)
+def _band(line, transposed, start, n_sources, first, weights):
+    """Fill one axis' band: `first[r]`, and `weights[t, r]` for target `start + r`, sample `first[r] + t`.
+
+    The positions are subtracted in double precision and only then rounded to the data's.
+    """
+    p_low, q_low, p_high, q_high = line[0], line[1], line[2], line[3]
+    begin_low, step_low, begin_high, step_high = line[4], line[5], line[6], line[7]
+    real = weights.dtype.type
+    zero, one, half = real(0), real(1), real(0.5)
+    tiny = real(1e-6) if weights.itemsize == 4 else real(1e-12)  # a slab seen straight on sweeps nothing
+    for r in range(first.size):
+        o = float(start + r)
+        first[r] = np.int32(np.floor(min(begin_low + step_low * o, begin_high + step_high * o)))
+    for t in range(weights.shape[0]):
+        row = weights[t]
+        for r in range(first.size):
+            sample = first[r] + t
+            pixel = float(sample) if transposed else float(start + r)
+            voxel = float(start + r) if transposed else float(sample)
+            low = p_low + q_low * voxel
+            high = p_high + q_high * voxel
+            d = real(pixel - min(low, high))
+            sweep = max(real(abs(high - low)), tiny)
+            a = min(max(d, zero), sweep)
+            b = min(max(d + one, zero), sweep)
+            near = (b * b - a * a) * (half / sweep) + max(d + one - sweep, zero) - max(d - sweep, zero)
+            low += q_low
+            high += q_high
+            d = real(pixel - min(low, high))
+            sweep = max(real(abs(high - low)), tiny)
+            a = min(max(d, zero), sweep)
+            b = min(max(d + one, zero), sweep)
+            far = (b * b - a * a) * (half / sweep) + max(d + one - sweep, zero) - max(d - sweep, zero)
+            row[r] = near - far if (sample >= 0) & (sample < n_sources) else zero
+
+
+@njit(parallel=True, error_model="numpy", cache=True)
+def _accumulate(source, target, lines, n_columns, transposed, add, row_taps, column_taps, group):
+    n_sources, source_rows, stored_columns = source.shape
+    n_targets, target_rows, target_columns = target.shape
+    flat = source.reshape(-1)
+    n_blocks = (target_rows + ROW_BLOCK - 1) // ROW_BLOCK
+    n_groups = (n_targets + group - 1) // group
+    for task in prange(n_blocks * n_groups):
+        row = (task % n_blocks) * ROW_BLOCK
+        n_rows = min(ROW_BLOCK, target_rows - row)
+        n_first = (task // n_blocks) * group
+        n_kept = min(group, n_targets - n_first)
+        row_first = np.empty(n_rows, np.int32)
+        row_weights = np.empty((row_taps, n_rows), source.dtype)
+        column_first = np.empty(target_columns, np.int32)
+        column_weights = np.empty((column_taps, target_columns), source.dtype)
+        flat_rows, flat_columns = row_weights.reshape(-1), column_weights.reshape(-1)
+        sums = np.zeros(n_kept * target_columns * ROW_BLOCK, source.dtype)
+        tile = np.zeros(ROW_BLOCK * STRIDE, source.dtype)
+        turned = np.empty((stored_columns + TILE) * ROW_BLOCK, source.dtype)
+        for m in range(n_sources):
+            for kept in range(n_kept):
+                line = lines[m, n_first + kept]
+                _band(line[ROWS], transposed, row, source_rows, row_first, row_weights)
+                if row_first[0] >= source_rows or row_first[n_rows - 1] + row_taps <= 0:
+                    continue
+                _band(line[COLUMNS], transposed, 0, n_columns, column_first, column_weights)
+                done = 0
+                while done < target_columns and column_first[done] + column_taps <= 0:
+                    done += 1
+                for start in range(0, stored_columns, COLUMN_BLOCK):
+                    stop = min(start + COLUMN_BLOCK, stored_columns)
+                    for r in range(n_rows):
+                        low = max(0, row_first[r])
+                        high = min(source_rows, row_first[r] + row_taps)
+                        for x in range(start, stop, LANES):
+                            # The last vector moves back to end with the row: part of it is done twice.
+                            at = min(x, stored_columns - LANES)
+                            combine(
+                                tile,
+                                r * STRIDE + LANES + at - start,
+                                flat,
+                                (m * source_rows + low) * stored_columns + at,
+                                stored_columns,
+                                flat_rows,
+                                (low - row_first[r]) * n_rows + r,
+                                n_rows,
+                                max(high - low, 0),
+                                False,
+                            )
+                    for x in range(0, stop - start, TILE):
+                        for r in range(0, ROW_BLOCK, TILE):
+                            turn(
+                                tile,
+                                r * STRIDE + LANES + x,
+                                STRIDE,
+                                turned,
+                                (start + x) * ROW_BLOCK + r,
+                                ROW_BLOCK,
+                            )
+                    # Columns whose samples are all there now; at the end, those that want some outside too.
+                    limit = stop - column_taps if stop < stored_columns else n_columns - 1
+                    while done < target_columns and column_first[done] <= limit:
+                        low = max(0, column_first[done])
+                        high = min(n_columns, column_first[done] + column_taps)
+                        combine(
+                            sums,
+                            (kept * target_columns + done) * ROW_BLOCK,
+                            turned,
+                            low * ROW_BLOCK,
+                            ROW_BLOCK,
+                            flat_columns,
+                            (low - column_first[done]) * target_columns + done,
+                            target_columns,
+                            high - low,
+                            True,
+                        )
+                        done += 1
+        for kept in range(n_kept):
+            for c in range(target_columns):
+                at = (kept * target_columns + c) * ROW_BLOCK
+                for r in range(n_rows):
+                    if add:
+                        target[n_first + kept, row + r, c] += sums[at + r]
+                    else:
+                        target[n_first + kept, row + r, c] = sums[at + r]

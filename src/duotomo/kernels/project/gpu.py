@@ -1,0 +1,224 @@
+"""The projector on the GPU, in Triton: no atomics, one write per value, the same bits every time.
+
+A program owns a tile of one target and loops over the sources. Along columns it gathers: lanes are
+neighbouring targets, each sums its few samples. Along rows the band of weights, dense inside the tile, is a
+small matrix, and the tensor cores multiply by it. They keep 11 bits of a factor, so in single precision each
+factor is split in two and three of the four products are summed; what is left out is below rounding.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from duotomo.kernels.project.shadow import ROWS, Bands
+
+TILE_COLUMNS = 128
+NARROW_TAPS = 4
+"""Up to this many samples per target the gather is cheap, and small tiles keep more of the device busy."""
+WIDE_REGISTERS = 128
+"""Registers per thread for wide bands: four programs to a multiprocessor hide each other's waiting."""
+
+
+def accumulate(source: torch.Tensor, target: torch.Tensor, bands: Bands, *, add: bool) -> None:
+    """Write to `target` (or add to it) the sum over sources that `bands` describes.
+
+    source: (slice, y, x) or, transposed, (view, v, u), contiguous; target: the other, same dtype.
+    """
+    n_sources, source_rows, source_columns = source.shape
+    n_targets, target_rows, target_columns = target.shape
+    single = source.dtype == torch.float32
+    tile_columns = TILE_COLUMNS if single else TILE_COLUMNS // 2
+    # The taps are unrolled, so targets with narrow bands get a kernel of their own.
+    for taps, chosen in bands.groups(source.device, n_targets=target_columns):
+        narrow = taps <= NARROW_TAPS or not single
+        tile_rows = 16 if narrow else 32
+        # As many target rows as can be made from tile_rows source rows.
+        step = tile_rows
+        while step > 1 and bands.reach(ROWS, n_targets=target_rows, count=step) > tile_rows:
+            step -= 1
+        grid = (len(chosen), triton.cdiv(target_rows, step), triton.cdiv(target_columns, tile_columns))
+        _accumulate[grid](
+            source,
+            target,
+            bands.on(source.device),
+            chosen,
+            n_sources,
+            n_targets,
+            source_rows,
+            source_columns,
+            target_rows,
+            target_columns,
+            step,
+            TRANSPOSED=bands.transposed,
+            ADD=add,
+            TAPS=min(taps, source_columns),
+            TILE_ROWS=tile_rows,
+            TILE_COLUMNS=tile_columns,
+            SINGLE=single,
+            num_warps=4,
+            maxnreg=None if narrow else WIDE_REGISTERS,
+        )
+
+
+@triton.jit
+def _integral(distance, sweep, half_inverse):
+    # Of a ramp from 0 at 0 to 1 at sweep, up to distance; plus sweep, which differences cancel.
+    inside = tl.minimum(tl.maximum(distance, 0.0), sweep)
+    return inside * inside * half_inverse + tl.maximum(distance, sweep)
+
+
+@triton.jit
+def _begin(low, high, tiny):
+    # The first shadow of an edge, what it sweeps, and half the inverse of that.
+    sweep = tl.maximum(tl.abs(low - high), tiny)
+    return tl.minimum(low, high), sweep, 0.5 / sweep
+
+
+@triton.jit
+def _before(low, high, q_low, q_high, TRANSPOSED: tl.constexpr, tiny):
+    # What lies before a sample, so that a weight is the difference of two neighbours: forward, the cover of a
+    # voxel's edge in the pixel; transposed, minus the integral of the voxel's shadow up to the pixel.
+    # low, high: the edge's shadow on the lower and the upper face, relative to the pixel's start.
+    start, sweep, half_inverse = _begin(low, high, tiny)
+    if TRANSPOSED:
+        next_start, next_sweep, next_inverse = _begin(low + q_low, high + q_high, tiny)
+        return _integral(-next_start, next_sweep, next_inverse) - _integral(-start, sweep, half_inverse)
+    else:
+        return _integral(1.0 - start, sweep, half_inverse) - _integral(-start, sweep, half_inverse)
+
+
+@triton.jit
+def _high_part(x):
+    # The bits that the tensor cores keep.
+    return (x.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _accumulate(
+    source,
+    target,
+    lines,
+    chosen,
+    n_sources,
+    n_targets,
+    source_rows,
+    source_columns,
+    target_rows,
+    target_columns,
+    row_step,
+    TRANSPOSED: tl.constexpr,
+    ADD: tl.constexpr,
+    TAPS: tl.constexpr,
+    TILE_ROWS: tl.constexpr,
+    TILE_COLUMNS: tl.constexpr,
+    SINGLE: tl.constexpr,
+):
+    CHUNK: tl.constexpr = 16
+    real: tl.constexpr = tl.float32 if SINGLE else tl.float64
+    tiny: tl.constexpr = 1e-6 if SINGLE else 1e-12
+    n = tl.load(chosen + tl.program_id(0))
+    first_row = tl.program_id(1) * row_step
+    first_column = tl.program_id(2) * TILE_COLUMNS
+    end_row = tl.minimum(first_row + row_step, target_rows)
+    end_column = tl.minimum(first_column + TILE_COLUMNS, target_columns)
+    column = first_column + tl.arange(0, TILE_COLUMNS)
+    column_f = column.to(tl.float64)
+    row = tl.arange(0, TILE_ROWS)
+    total = tl.zeros((TILE_COLUMNS, TILE_ROWS), dtype=real)
+    for m in range(n_sources):
+        line = lines + (m * n_targets + n) * 16
+        rp_low, rq_low = tl.load(line), tl.load(line + 1)
+        rp_high, rq_high = tl.load(line + 2), tl.load(line + 3)
+        rb_low, rs_low = tl.load(line + 4), tl.load(line + 5)
+        rb_high, rs_high = tl.load(line + 6), tl.load(line + 7)
+        cp_low, cq_low = tl.load(line + 8), tl.load(line + 9)
+        cp_high, cq_high = tl.load(line + 10), tl.load(line + 11)
+        cb_low, cs_low = tl.load(line + 12), tl.load(line + 13)
+        cb_high, cs_high = tl.load(line + 14), tl.load(line + 15)
+        row_from = tl.floor(tl.minimum(rb_low + rs_low * first_row, rb_high + rs_high * first_row)).to(
+            tl.int32
+        )
+        row_to = tl.maximum(rb_low + rs_low * end_row, rb_high + rs_high * end_row)
+        column_from = tl.minimum(cb_low + cs_low * first_column, cb_high + cs_high * first_column)
+        column_to = tl.maximum(cb_low + cs_low * end_column, cb_high + cs_high * end_column)
+        if (row_from < source_rows) & (row_to > 0.0) & (column_from < source_columns) & (column_to > 0.0):
+            # Windows are moved inside the source: samples that a target does not see weigh nothing.
+            row_0 = tl.maximum(tl.minimum(row_from, source_rows - TILE_ROWS), 0)
+            sample = tl.floor(tl.minimum(cb_low + cs_low * column_f, cb_high + cs_high * column_f)).to(
+                tl.int32
+            )
+            sample = tl.maximum(tl.minimum(sample, source_columns - TAPS), 0)
+            sample_f = sample.to(tl.float64)
+            q_low, q_high = cq_low.to(real), cq_high.to(real)
+            # Positions are subtracted in double precision before they are rounded.
+            if TRANSPOSED:
+                low_0 = (cp_low + cq_low * column_f - sample_f).to(real)
+                high_0 = (cp_high + cq_high * column_f - sample_f).to(real)
+            else:
+                low_0 = (cp_low + cq_low * sample_f - column_f).to(real)
+                high_0 = (cp_high + cq_high * sample_f - column_f).to(real)
+            image = source + m * (source_rows.to(tl.int64) * source_columns)
+            for chunk in tl.static_range(TILE_ROWS // CHUNK):
+                offset_row = chunk * CHUNK + tl.arange(0, CHUNK)
+                source_row = tl.minimum(row_0 + offset_row, source_rows - 1)
+                at = image + (sample[:, None] + source_row[None, :] * source_columns)
+                tile = tl.zeros((TILE_COLUMNS, CHUNK), dtype=real)
+                low, high = low_0, high_0
+                before = _before(low, high, q_low, q_high, TRANSPOSED, tiny)
+                for tap in tl.static_range(TAPS):
+                    if TRANSPOSED:
+                        low, high = low - 1.0, high - 1.0
+                    else:
+                        low, high = low + q_low, high + q_high
+                    after = _before(low, high, q_low, q_high, TRANSPOSED, tiny)
+                    tile += (before - after)[:, None] * tl.load(at + tap)
+                    before = after
+                # The rows' weights, (source row, target row).
+                s_low, s_high = rq_low.to(real), rq_high.to(real)
+                if TRANSPOSED:
+                    low = (rp_low + rq_low * first_row - row_0).to(real) + s_low * row
+                    high = (rp_high + rq_high * first_row - row_0).to(real) + s_high * row
+                else:
+                    low = (rp_low + rq_low * row_0 - first_row).to(real) + s_low * offset_row
+                    high = (rp_high + rq_high * row_0 - first_row).to(real) + s_high * offset_row
+                start, sweep, inverse = _begin(low, high, tiny)
+                next_start, next_sweep, next_inverse = _begin(low + s_low, high + s_high, tiny)
+                if TRANSPOSED:
+                    start, sweep, inverse = start[None, :], sweep[None, :], inverse[None, :]
+                    next_start, next_sweep, next_inverse = (
+                        next_start[None, :],
+                        next_sweep[None, :],
+                        next_inverse[None, :],
+                    )
+                    pixel = offset_row[:, None]
+                else:
+                    start, sweep, inverse = start[:, None], sweep[:, None], inverse[:, None]
+                    next_start, next_sweep, next_inverse = (
+                        next_start[:, None],
+                        next_sweep[:, None],
+                        next_inverse[:, None],
+                    )
+                    pixel = row[None, :]
+                weight = _integral(pixel + 1.0 - start, sweep, inverse) - _integral(
+                    pixel - start, sweep, inverse
+                )
+                weight -= _integral(pixel + 1.0 - next_start, next_sweep, next_inverse) - _integral(
+                    pixel - next_start, next_sweep, next_inverse
+                )
+                weight = tl.where((row_0 + offset_row)[:, None] < source_rows, weight, 0.0)
+                if SINGLE:
+                    tile_high, weight_high = _high_part(tile), _high_part(weight)
+                    total = tl.dot(tile - tile_high, weight_high, total, input_precision="tf32")
+                    total = tl.dot(tile_high, weight - weight_high, total, input_precision="tf32")
+                    total = tl.dot(tile_high, weight_high, total, input_precision="tf32")
+                else:
+                    total = tl.dot(tile, weight, total, input_precision="ieee", out_dtype=tl.float64)
+    to = target + (n.to(tl.int64) * target_rows + first_row + row)[None, :] * target_columns + column[:, None]
+    inside = ((row < row_step) & (first_row + row < target_rows))[None, :] & (column < target_columns)[
+        :, None
+    ]
+    if ADD:
+        total += tl.load(to, mask=inside, other=0.0)
+    tl.store(to, total, mask=inside)

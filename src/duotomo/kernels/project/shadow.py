@@ -1,0 +1,96 @@
+"""Where the voxel edges of a slice throw their shadow, as tables that every back end reads.
+
+In one view, the edges of a slice's voxels lie on lines: edge `i` of the face at height z lands at pixel
+coordinate `p + q i`. A slab has two faces, so one axis of one slice in one view is four numbers,
+`(p, q)` of its lower face and `(p, q)` of its upper face: a *shadow*.
+
+The weight between pixel `k`, which covers `[k, k + 1]`, and voxel `i` is the share of the pixel that the
+voxel's shadow covers, averaged over the slab's height:
+
+    W[k, i] = C(k, i) - C(k, i + 1),
+    C(k, i) = mean over the pixel of the share of the slab in which edge i falls short of it.
+
+Forward and transposed kernels evaluate this one function of (k, i); only which of the two they sum over
+differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+ROWS, COLUMNS = 0, 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bands:
+    """The bands of weights between sources and targets, as the lines that generate them.
+
+    lines: (source, target, axis, 8): a shadow's four numbers, then `(P, Q)` for each face: the samples of
+    target index o begin on the lines `P + Q o`. Forward, the sources are slices, the targets views, and a
+    pixel's samples are voxels; transposed it is the other way round.
+    """
+
+    lines: Floats
+    transposed: bool
+    _copies: dict[torch.device, torch.Tensor] = field(default_factory=dict, repr=False)
+    _reaches: dict[tuple[int, int, int], NDArray[np.int64]] = field(default_factory=dict, repr=False)
+    _groups: dict[tuple[torch.device, int], list[tuple[int, torch.Tensor]]] = field(
+        default_factory=dict, repr=False
+    )
+
+    @classmethod
+    def of(cls, shadows: Floats, *, transposed: bool) -> Bands:
+        """Build the bands of shadows, (view, slice, axis, 4), for one direction.
+
+        >>> Bands.of(np.array([[[[0.0, 2.0, 1.0, 2.0]] * 2]]), transposed=False).lines[0, 0, 0]
+        array([ 0. ,  2. ,  1. ,  2. , -0. ,  0.5, -0.5,  0.5])
+        """
+        if transposed:
+            lines = np.concatenate([shadows, shadows], axis=-1)
+        else:
+            p_low, q_low, p_high, q_high = np.moveaxis(shadows, -1, 0)
+            inverse = np.stack([-p_low / q_low, 1 / q_low, -p_high / q_high, 1 / q_high], axis=-1)
+            lines = np.concatenate([shadows, inverse], axis=-1).swapaxes(0, 1)
+        return cls(lines=np.ascontiguousarray(lines), transposed=transposed)
+
+    def on(self, device: torch.device) -> torch.Tensor:
+        """Return the lines as a float64 tensor on `device`, copied there once."""
+        if device not in self._copies:
+            self._copies[device] = torch.from_numpy(self.lines).to(device)
+        return self._copies[device]
+
+    def reach(self, axis: int, *, n_targets: int, count: int = 1) -> int:
+        """Count the consecutive samples that any `count` neighbouring targets can need between them."""
+        return int(self._widths(axis, n_targets, count).max())
+
+    def groups(self, device: torch.device, *, n_targets: int) -> list[tuple[int, torch.Tensor]]:
+        """Sort the targets by their reach along columns: pairs of it and their numbers, int32 on `device`."""
+        key = (device, n_targets)
+        if key not in self._groups:
+            widths = self._widths(COLUMNS, n_targets, 1)
+            self._groups[key] = [
+                (int(width), torch.from_numpy(np.flatnonzero(widths == width).astype(np.int32)).to(device))
+                for width in np.unique(widths)
+            ]
+        return self._groups[key]
+
+    def _widths(self, axis: int, n_targets: int, count: int) -> NDArray[np.int64]:
+        """Return the reach in each target, (target,)."""
+        key = (axis, n_targets, count)
+        if key not in self._reaches:
+            # Begin and end are affine in the target index, so the extremes are at the ends.
+            first = np.arange(2) * float(max(n_targets - count, 0))
+            p_low, q_low, p_high, q_high = np.moveaxis(self.lines[:, :, axis, 4:, None], 2, 0)
+            begin = np.minimum(p_low + q_low * first, p_high + q_high * first)
+            end = np.maximum(p_low + q_low * (first + count), p_high + q_high * (first + count))
+            # A window of length w that starts anywhere touches at most floor(w) + 2 unit cells; the
+            # subtraction keeps a whole length from counting one cell more for its rounding.
+            widths = np.floor((end - begin).max(axis=(0, 2)) - 1e-9).astype(np.int64) + 2
+            self._reaches[key] = widths
+        return self._reaches[key]

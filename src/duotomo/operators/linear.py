@@ -1,0 +1,165 @@
+"""Linear operators that know their transpose, and the algebra that builds larger ones from them."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, overload
+
+import torch
+
+from duotomo.errors import ShapeError, check_tensor
+
+Shape = tuple[int, ...]
+
+
+class LinearOperator(ABC):
+    """A linear map with its exact transpose.
+
+    Inner products are Euclidean: `<A x, y> = <x, A.adjoint y>` to rounding. A new operator sets `domain` and
+    `range`, with the names of their axes, and writes `forward` and `transpose` on (batch, *shape); calls
+    accept any leading batch axes, check their input, and are differentiable to any order.
+    """
+
+    domain: Shape
+    range: Shape
+    domain_axes: tuple[str, ...]
+    range_axes: tuple[str, ...]
+    domain_name: str = "input"
+    range_name: str = "output"
+
+    @abstractmethod
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Apply the operator: (batch, *domain), contiguous -> (batch, *range)."""
+
+    @abstractmethod
+    def transpose(self, y: torch.Tensor) -> torch.Tensor:
+        """Apply the transpose: (batch, *range), contiguous -> (batch, *domain)."""
+
+    @property
+    def adjoint(self) -> LinearOperator:
+        """The transpose, as an operator."""
+        return Adjoint(self)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        where = type(self).__name__
+        check_tensor(where, self.domain_name, x, shape=self.domain, axes=self.domain_axes)
+        batch = x.shape[: x.ndim - len(self.domain)]
+        flat = x.reshape(math.prod(batch), *self.domain)
+        return _apply(flat, self).reshape(*batch, *self.range)
+
+    @overload
+    def __matmul__(self, other: LinearOperator) -> LinearOperator: ...
+    @overload
+    def __matmul__(self, other: torch.Tensor) -> torch.Tensor: ...
+    def __matmul__(self, other: LinearOperator | torch.Tensor) -> LinearOperator | torch.Tensor:
+        if isinstance(other, LinearOperator):
+            return Composition(self, other)
+        return self(other)
+
+    def __add__(self, other: LinearOperator) -> LinearOperator:
+        return Sum(self, other)
+
+    def __rmul__(self, factor: float) -> LinearOperator:
+        return Scaled(float(factor), self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(domain={self.domain}, range={self.range})"
+
+
+class _Apply(torch.autograd.Function):
+    """`A x`, whose derivative is A and whose backward pass is therefore the transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+        ctx.operator = operator
+        return operator.forward(x.contiguous())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        # Through apply again, so that second derivatives exist.
+        return _apply(gradients[0], ctx.operator.adjoint), None
+
+
+def _apply(x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    result: torch.Tensor = _Apply.apply(x, operator)  # type: ignore[no-untyped-call]
+    return result
+
+
+class Adjoint(LinearOperator):
+    """The transpose of an operator; the transpose of that is the operator itself."""
+
+    def __init__(self, operator: LinearOperator) -> None:
+        self.operator = operator
+        self.domain, self.range = operator.range, operator.domain
+        self.domain_axes, self.range_axes = operator.range_axes, operator.domain_axes
+        self.domain_name, self.range_name = operator.range_name, operator.domain_name
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.operator.transpose(x)
+
+    def transpose(self, y: torch.Tensor) -> torch.Tensor:
+        return self.operator.forward(y)
+
+    @property
+    def adjoint(self) -> LinearOperator:
+        return self.operator
+
+
+class Composition(LinearOperator):
+    """`A B`."""
+
+    def __init__(self, outer: LinearOperator, inner: LinearOperator) -> None:
+        if outer.domain != inner.range:
+            raise ShapeError(
+                f"A @ B: expected the range of B to be the domain of A, {outer.domain}; got {inner.range} "
+                f"from {inner!r}. Swap the operators, or build them for the same grids."
+            )
+        self.outer, self.inner = outer, inner
+        self.domain, self.range = inner.domain, outer.range
+        self.domain_axes, self.range_axes = inner.domain_axes, outer.range_axes
+        self.domain_name, self.range_name = inner.domain_name, outer.range_name
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.outer.forward(self.inner.forward(x).contiguous())
+
+    def transpose(self, y: torch.Tensor) -> torch.Tensor:
+        # (A B)^T = B^T A^T
+        return self.inner.transpose(self.outer.transpose(y).contiguous())
+
+
+class Sum(LinearOperator):
+    """`A + B`."""
+
+    def __init__(self, first: LinearOperator, second: LinearOperator) -> None:
+        if (first.domain, first.range) != (second.domain, second.range):
+            raise ShapeError(
+                f"A + B: expected equal domains and ranges; got {first!r} and {second!r}. "
+                f"Build both for the same grids."
+            )
+        self.first, self.second = first, second
+        self.domain, self.range = first.domain, first.range
+        self.domain_axes, self.range_axes = first.domain_axes, first.range_axes
+        self.domain_name, self.range_name = first.domain_name, first.range_name
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.first.forward(x) + self.second.forward(x)
+
+    def transpose(self, y: torch.Tensor) -> torch.Tensor:
+        return self.first.transpose(y) + self.second.transpose(y)
+
+
+class Scaled(LinearOperator):
+    """`c A`."""
+
+    def __init__(self, factor: float, operator: LinearOperator) -> None:
+        self.factor, self.operator = factor, operator
+        self.domain, self.range = operator.domain, operator.range
+        self.domain_axes, self.range_axes = operator.domain_axes, operator.range_axes
+        self.domain_name, self.range_name = operator.domain_name, operator.range_name
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.factor * self.operator.forward(x)
+
+    def transpose(self, y: torch.Tensor) -> torch.Tensor:
+        return self.factor * self.operator.transpose(y)

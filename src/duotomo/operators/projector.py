@@ -1,0 +1,131 @@
+"""The forward projector of one visit, and its exact transpose."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.kernels.dispatch import planar_kernels, project_kernels
+from duotomo.kernels.project.shadow import Bands
+from duotomo.operators.linear import LinearOperator
+from duotomo.operators.parallel_detector import ParallelDetector
+
+CHUNK_SHARE = 0.08
+"""Working memory for scaled views, as a share of the volume."""
+
+
+class Projector(LinearOperator):
+    """`A`: line integrals of a volume, averaged over each pixel, for every view of an acquisition.
+
+    A voxel is a box of constant attenuation. Its footprint on a pixel is separable,
+
+        p[v, u] = l[v, u] sum over slices of sum over (y, x) of Y[v, y] f[z, y, x] X[u, x],
+
+    where X and Y are the shares of the pixel that the voxel's shadow covers, averaged over the slab, and l is
+    the length of the pixel's ray inside one slab. The transpose uses the same weights.
+
+    domain: (z, y, x), in 1/mm. range: (view, v, u).
+
+    >>> from duotomo.geometry import Acquisition, VolumeGrid
+    >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 1.0, 1.0))
+    >>> scan = Acquisition.arc(n_views=3, angle_range_rad=0.4, source_to_detector_mm=660.0,
+    ...                        pivot_height_mm=0.0, detector_shape=(8, 12), pixel_spacing_mm=(1.0, 1.0))
+    >>> A = Projector(grid=grid, acquisition=scan)
+    >>> A(torch.ones(4, 6, 8)).shape, A.adjoint(torch.ones(3, 8, 12)).shape
+    (torch.Size([3, 8, 12]), torch.Size([4, 6, 8]))
+    """
+
+    domain_axes = ("z", "y", "x")
+    range_axes = ("view", "v", "u")
+    domain_name = "volume"
+    range_name = "projections"
+
+    def __init__(self, *, grid: VolumeGrid, acquisition: Acquisition) -> None:
+        acquisition.check_above(grid)
+        self.grid, self.acquisition = grid, acquisition
+        self.domain, self.range = grid.shape, acquisition.shape
+        detectors = [ParallelDetector.of(acquisition, view) for view in range(acquisition.n_views)]
+        n_views, n_pixels = len(detectors), acquisition.detector_shape[0] * acquisition.detector_shape[1]
+        parallel = all(detector.homography is None for detector in detectors)
+        at_once = max(1, int(CHUNK_SHARE * grid.n_voxels / n_pixels)) if parallel else 1
+        starts = range(0, n_views, at_once)
+        self._parts = [_Part(grid, detectors, range(i, min(i + at_once, n_views))) for i in starts]
+        # Forward, nothing has to be kept of parallel views: all of them share one pass over the volume.
+        self._all = _Part(grid, detectors, range(n_views)) if parallel else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        projections = x.new_empty(x.shape[0], *self.range)
+        for volume, views in zip(x, projections, strict=True):
+            if self._all is not None:
+                self._all.project(volume, views)
+            for part in self._parts:
+                chosen = views[part.views.start : part.views.stop]
+                if self._all is not None:
+                    chosen *= part.ray_lengths(torch.empty_like(chosen))
+                else:
+                    part.project_virtually(volume, chosen[0])
+        return projections
+
+    def transpose(self, y: torch.Tensor) -> torch.Tensor:
+        volumes = y.new_empty(y.shape[0], *self.domain)
+        for projections, volume in zip(y, volumes, strict=True):
+            for part in self._parts:
+                chosen = projections[part.views.start : part.views.stop]
+                part.backproject(chosen, volume, add=part.views.start > 0)
+        return volumes
+
+
+class _Part:
+    """Views of a projector that are worked on at once: parallel ones, or a single one of any kind."""
+
+    def __init__(self, grid: VolumeGrid, detectors: list[ParallelDetector], views: range) -> None:
+        self.views = views
+        self.detector = detectors[views.start]
+        chosen = [detectors[view] for view in views]
+        shadows = np.stack([detector.shadows(grid) for detector in chosen])
+        self.forward_bands = Bands.of(shadows, transposed=False)
+        self.transposed_bands = Bands.of(shadows, transposed=True)
+        slopes = [detector.slopes_sq() for detector in chosen]
+        thickness_sq = grid.spacing_mm[0] ** 2
+        self._lengths_v_sq = torch.from_numpy(thickness_sq * np.stack([v for v, _ in slopes]))
+        self._lengths_u_sq = torch.from_numpy(thickness_sq * (1 + np.stack([u for _, u in slopes])))
+
+    def project(self, volume: torch.Tensor, views: torch.Tensor) -> None:
+        """Write to `views`, (view, v, u), the sums over slices, still to be multiplied by the ray lengths."""
+        project_kernels(volume.device).accumulate(volume, views, self.forward_bands, add=False)
+
+    def project_virtually(self, volume: torch.Tensor, view: torch.Tensor) -> None:
+        """Write to `view`, (v, u), the projection of `volume`, by way of the parallel detector."""
+        virtual = view.new_empty(1, *self.detector.shape)
+        self.project(volume, virtual)
+        virtual *= self.ray_lengths(torch.empty_like(virtual))
+        if self.detector.homography is None:
+            view.copy_(virtual[0])
+        else:
+            planar_kernels(view.device).resample(virtual[0], view, self.detector.homography)
+
+    def backproject(self, views: torch.Tensor, volume: torch.Tensor, *, add: bool) -> None:
+        """Write to `volume`, or add to it, the transpose of the projection applied to `views`."""
+        virtual = self.ray_lengths(views.new_empty(len(views), *self.detector.shape))
+        if self.detector.homography is None:
+            virtual *= views
+        else:
+            image = torch.empty_like(virtual[0])
+            planar_kernels(views.device).spread(
+                views[0],
+                image,
+                self.detector.homography,
+                np.linalg.inv(self.detector.homography),
+                self.detector.reach((views.shape[1], views.shape[2])),
+            )
+            virtual[0] *= image
+        project_kernels(views.device).accumulate(virtual, volume, self.transposed_bands, add=add)
+
+    def ray_lengths(self, out: torch.Tensor) -> torch.Tensor:
+        """Write to `out`, (view, v, u), the length in mm of each pixel's ray inside one slab; return it."""
+        if self._lengths_v_sq.device != out.device:
+            self._lengths_v_sq = self._lengths_v_sq.to(out.device)
+            self._lengths_u_sq = self._lengths_u_sq.to(out.device)
+        v, u = self._lengths_v_sq.to(out.dtype), self._lengths_u_sq.to(out.dtype)
+        return torch.add(v[:, :, None], u[:, None, :], out=out).sqrt_()

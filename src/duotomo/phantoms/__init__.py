@@ -1,0 +1,6 @@
+"""Solids whose voxels and line integrals are known, for tests, simulation and benchmarks."""
+
+from duotomo.phantoms.solids import Ellipsoid, EllipticCylinder
+from duotomo.phantoms.toroid import Toroid
+
+__all__ = ["Ellipsoid", "EllipticCylinder", "Toroid"]

@@ -1,0 +1,172 @@
+"""Laws of the solids: volume, chord length, translation, and the messages of what cannot exist."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import pi, radians
+
+import numpy as np
+import pytest
+
+from duotomo.errors import GeometryError
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.phantoms import Ellipsoid, EllipticCylinder
+
+Solid = Ellipsoid | EllipticCylinder
+
+ELLIPSOID = Ellipsoid(center_mm=(3.0, 21.0, 24.0), radii_mm=(9.0, 12.0, 7.0), value=0.05)
+CYLINDER = EllipticCylinder(center_mm=(3.0, 21.0, 24.0), radii_mm=(9.0, 12.0), height_mm=13.0, value=0.05)
+SOLIDS = pytest.mark.parametrize("solid", [ELLIPSOID, CYLINDER], ids=lambda solid: type(solid).__name__)
+GRID = VolumeGrid.on_detector((22, 40, 44), (2.0, 1.0, 1.0), gap_mm=2.0)
+
+
+def volume_mm3(solid: Solid) -> float:
+    if isinstance(solid, Ellipsoid):
+        return 4 / 3 * pi * float(np.prod(solid.radii_mm))
+    return pi * float(np.prod(solid.radii_mm)) * solid.height_mm
+
+
+def scan(source_mm: tuple[float, float, float], *, pixel_mm: float = 0.01, n: int = 1) -> Acquisition:
+    """One view of a small flat detector at z = 0, under (3, 21)."""
+    return Acquisition(
+        source_mm=np.array([source_mm]),
+        detector_center_mm=np.array([[3.0, 21.0, 0.0]]),
+        u_axis=np.array([[1.0, 0.0, 0.0]]),
+        v_axis=np.array([[0.0, 1.0, 0.0]]),
+        pixel_spacing_mm=(pixel_mm, pixel_mm),
+        detector_shape=(n, n),
+    )
+
+
+def arc() -> Acquisition:
+    return Acquisition.arc(
+        n_views=3,
+        angle_range_rad=radians(50.0),
+        source_to_detector_mm=660.0,
+        pivot_height_mm=0.0,
+        detector_shape=(30, 36),
+        pixel_spacing_mm=(2.0, 2.0),
+    )
+
+
+@SOLIDS
+def test_integral_over_voxels_is_the_volume(solid: Solid) -> None:
+    total = solid.voxels(GRID, oversample=16).sum() * np.prod(GRID.spacing_mm)
+    assert total == pytest.approx(volume_mm3(solid) * solid.value, rel=1e-3)
+
+
+@SOLIDS
+def test_voxels_inside_have_the_value_and_outside_none(solid: Solid) -> None:
+    voxels = solid.voxels(GRID)
+    assert voxels.shape == GRID.shape
+    assert voxels.dtype == np.float64
+    assert voxels.max() == pytest.approx(solid.value, rel=1e-12)
+    assert voxels.min() == 0.0
+    assert voxels[0].max() == 0.0
+
+
+@SOLIDS
+def test_shifted_solid_has_shifted_voxels(solid: Solid) -> None:
+    dx, dy, dz = GRID.spacing_mm[::-1]
+    x, y, z = solid.center_mm
+    moved = replace(solid, center_mm=(x - 2 * dx, y + 3 * dy, z + dz))
+    expected = np.roll(solid.voxels(GRID), (1, 3, -2), axis=(0, 1, 2))
+    np.testing.assert_allclose(moved.voxels(GRID), expected, atol=1e-12)
+
+
+@SOLIDS
+def test_voxels_in_float32_are_the_rounded_ones(solid: Solid) -> None:
+    single = solid.voxels(GRID, dtype=np.float32)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, solid.voxels(GRID), rtol=1e-6)
+
+
+def test_cylinder_fills_its_slabs_by_their_share() -> None:
+    profile = CYLINDER.voxels(GRID)[:, 20, 24] / CYLINDER.value
+    low, high = 24.0 - 6.5, 24.0 + 6.5
+    faces = GRID.low_mm[0] + np.arange(GRID.shape[0] + 1) * GRID.spacing_mm[0]
+    np.testing.assert_allclose(profile, np.diff(np.clip(faces, low, high)) / 2.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("solid", "chord_mm"), [(ELLIPSOID, 14.0), (CYLINDER, 13.0)])
+def test_ray_along_z_through_the_centre(solid: Solid, chord_mm: float) -> None:
+    (integral,) = solid.line_integrals(scan((3.0, 21.0, 660.0)), oversample=1).ravel()
+    assert integral == pytest.approx(chord_mm * solid.value, rel=1e-12)
+
+
+def test_leaning_ray_through_the_cylinders_faces_lengthens_by_its_lean() -> None:
+    source = (3.0 + 100.0, 21.0, 400.0)
+    solid = replace(CYLINDER, center_mm=(3.0, 21.0, 10.0))
+    (integral,) = solid.line_integrals(scan(source), oversample=1).ravel()
+    assert integral == pytest.approx(13.0 * np.hypot(100.0, 400.0) / 400.0 * solid.value, rel=1e-12)
+
+
+@SOLIDS
+def test_ray_stops_at_the_detector(solid: Solid) -> None:
+    sunk = replace(solid, center_mm=(3.0, 21.0, 0.0))
+    risen = replace(solid, center_mm=(3.0, 21.0, 100.0))
+    (half,) = sunk.line_integrals(scan((3.0, 21.0, 660.0)), oversample=1).ravel()
+    (whole,) = risen.line_integrals(scan((3.0, 21.0, 660.0)), oversample=1).ravel()
+    assert half == pytest.approx(whole / 2, rel=1e-12)
+
+
+@SOLIDS
+def test_rays_that_miss_are_exactly_zero(solid: Solid) -> None:
+    away = replace(solid, center_mm=(300.0, 21.0, 24.0))
+    assert not away.line_integrals(arc()).any()
+
+
+@SOLIDS
+def test_line_integrals_are_the_midpoint_sums_of_the_indicator(solid: Solid) -> None:
+    acquisition = arc()
+    exact = solid.line_integrals(acquisition, oversample=1)
+    radii, center = np.asarray(solid.radii_mm), np.asarray(solid.center_mm)
+    for view, v, u in [(0, 10, 20), (1, 12, 18), (2, 9, 13)]:
+        pixel = (
+            acquisition.detector_centers_mm[view]
+            + (u - 17.5) * 2.0 * acquisition.u_axes[view]
+            + (v - 14.5) * 2.0 * acquisition.v_axes[view]
+        )
+        ray = pixel - acquisition.sources_mm[view]
+        t = (np.arange(200_000) + 0.5) / 200_000
+        offset = acquisition.sources_mm[view] + t[:, None] * ray - center
+        inside = (np.square(offset[:, : len(radii)] / radii)).sum(axis=1) <= 1
+        if isinstance(solid, EllipticCylinder):
+            inside &= np.abs(offset[:, 2]) <= solid.height_mm / 2
+        expected = inside.mean() * np.linalg.norm(ray) * solid.value
+        assert expected > 0
+        assert exact[view, v, u] == pytest.approx(expected, abs=0.02 * solid.value)
+
+
+@SOLIDS
+def test_a_pixel_is_the_mean_of_its_parts(solid: Solid) -> None:
+    fine = solid.line_integrals(scan((20.0, 5.0, 660.0), pixel_mm=0.5, n=60), oversample=1)
+    coarse = solid.line_integrals(scan((20.0, 5.0, 660.0), pixel_mm=1.0, n=30), oversample=2)
+    np.testing.assert_allclose(fine.reshape(1, 30, 2, 30, 2).mean(axis=(2, 4)), coarse, atol=1e-12)
+
+
+def test_a_detector_turned_half_about_z_reads_backwards() -> None:
+    flat = scan((20.0, 5.0, 660.0), pixel_mm=1.0, n=30)
+    turned = replace(flat, u_axis=-flat.u_axes, v_axis=-flat.v_axes)
+    expected = ELLIPSOID.line_integrals(flat)[:, ::-1, ::-1]
+    np.testing.assert_allclose(ELLIPSOID.line_integrals(turned), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("radius", [0.0, -1.0, float("nan"), float("inf")])
+def test_radii_must_be_positive(radius: float) -> None:
+    with pytest.raises(
+        GeometryError, match=r"Ellipsoid: expected radii_mm \(x, y, z\) > 0; got .*Give lengths"
+    ):
+        replace(ELLIPSOID, radii_mm=(9.0, radius, 7.0))
+    with pytest.raises(GeometryError, match=r"EllipticCylinder: expected radii_mm \(x, y\) > 0; got"):
+        replace(CYLINDER, radii_mm=(radius, 12.0))
+    with pytest.raises(GeometryError, match=r"EllipticCylinder: expected height_mm > 0; got"):
+        replace(CYLINDER, height_mm=radius)
+
+
+@SOLIDS
+def test_oversample_must_be_positive(solid: Solid) -> None:
+    with pytest.raises(GeometryError, match=r"voxels: expected oversample >= 1; got 0"):
+        solid.voxels(GRID, oversample=0)
+    with pytest.raises(GeometryError, match=r"line_integrals: expected oversample >= 1; got 0"):
+        solid.line_integrals(arc(), oversample=0)

@@ -1,0 +1,76 @@
+"""Laws of the picture: a real PNG, the right slices the right way up, and no state left behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from duotomo.errors import DuotomoError, ShapeError
+from duotomo.geometry import VolumeGrid
+from duotomo.report import three_views
+
+GRID = VolumeGrid.on_detector((6, 10, 14), (2.0, 1.0, 1.0))
+
+
+def picture(path: Path, volume: torch.Tensor, *others: torch.Tensor) -> np.ndarray:
+    columns = {"first": volume} | {f"other {n}": other for n, other in enumerate(others)}
+    three_views(path, columns=columns, grid=GRID, unit="1/mm")
+    with Image.open(path) as image:
+        assert image.format == "PNG"
+        return np.asarray(image.convert("RGB"), dtype=float)
+
+
+def test_more_volumes_make_a_wider_picture(tmp_path: Path) -> None:
+    volume = torch.rand(GRID.shape, generator=torch.Generator().manual_seed(0))
+    widths = [picture(tmp_path / "a.png", *[volume] * n).shape[1] for n in (1, 2, 3)]
+    # One column; two and their difference; three and one difference.
+    assert widths[1] == pytest.approx(3 * widths[0], abs=3)
+    assert widths[2] == pytest.approx(4 * widths[0], abs=4)
+
+
+def test_bright_voxel_is_where_the_axes_say(tmp_path: Path) -> None:
+    # Only the slice at fixed y, the second row, cuts either voxel; x runs to the right and z upwards.
+    middle = GRID.shape[1] // 2
+    high, low = torch.zeros(GRID.shape), torch.zeros(GRID.shape)
+    high[-1, middle, -1] = 1.0
+    low[0, middle, 0] = 1.0
+    gain = (picture(tmp_path / "high.png", high) - picture(tmp_path / "low.png", low)).sum(axis=2)
+    size = np.array(gain.shape)
+    (high_row, high_column), (low_row, low_column) = (
+        np.argwhere(sign * gain > 300).mean(axis=0) / size for sign in (1, -1)
+    )
+    assert 0.25 < high_row < low_row < 0.65
+    assert high_column > low_column + 0.3
+
+
+def test_equal_volumes_draw(tmp_path: Path) -> None:
+    volume = torch.zeros(GRID.shape, dtype=torch.float64)
+    picture(tmp_path / "a.png", volume, volume.clone())
+
+
+def test_no_columns_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DuotomoError, match="three_views: expected at least one column; got none"):
+        three_views(tmp_path / "a.png", columns={}, grid=GRID, unit="1/mm")
+
+
+def test_reversed_axes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ShapeError, match=r"three_views: expected truth \(z, y, x\) = .*Axes reversed\?"):
+        three_views(tmp_path / "a.png", columns={"truth": torch.zeros(14, 10, 6)}, grid=GRID, unit="1/mm")
+
+
+def test_pyplot_is_not_loaded() -> None:
+    code = (
+        "import sys, io, torch; sys.path[:0] = " + repr(sys.path) + ";"
+        "from duotomo.geometry import VolumeGrid; from duotomo.report import three_views;"
+        "grid = VolumeGrid.on_detector((4, 4, 4), (1, 1, 1));"
+        "three_views(io.BytesIO(), columns={'f': torch.ones(4, 4, 4)}, grid=grid, unit='1/mm');"
+        "print('matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
