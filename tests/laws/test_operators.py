@@ -8,11 +8,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import LinearOperator, Projector, adjoint_gap
+from duotomo.operators.linear import Adjoint
 from tests.cases import operators
 from tests.strategies import scans
 
@@ -51,7 +52,10 @@ def test_the_adjoint_is_the_transpose(build: Build, dtype: torch.dtype) -> None:
 @each_operator
 def test_the_adjoint_of_the_adjoint_is_the_operator(build: Build, dtype: torch.dtype) -> None:
     operator = build(dtype)
-    assert operator.adjoint.adjoint is operator
+    if isinstance(operator, Adjoint):
+        assert operator.adjoint.adjoint.operator is operator.operator
+    else:
+        assert operator.adjoint.adjoint is operator
     assert (operator.adjoint.domain, operator.adjoint.range) == (operator.range, operator.domain)
     x = draw(operator.adjoint.range, dtype)
     assert torch.equal(operator.adjoint.transpose(x[None])[0], operator(x))
@@ -205,6 +209,10 @@ def test_the_adjoint_of_any_scan_is_the_transpose(tilting: bool) -> None:
     def law(scan: tuple[VolumeGrid, Acquisition], seed: int) -> None:
         grid, acquisition = scan
         operator = Projector(grid=grid, acquisition=acquisition)
+        x = torch.randn(operator.domain, generator=generator(seed), dtype=torch.float64)
+        # The gap is measured against |A x|. Where the sums over one or two pixels happen to cancel, all that
+        # is left to measure against is rounding, and such a draw says nothing.
+        assume(operator(x).norm() > 0.1 * operator(x.abs()).norm())
         for dtype, most in GAP.items():
             assert adjoint_gap(operator, generator=generator(seed), dtype=dtype) < most
 

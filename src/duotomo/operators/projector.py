@@ -59,12 +59,9 @@ class Projector(LinearOperator):
         for volume, views in zip(x, projections, strict=True):
             if self._all is not None:
                 self._all.project(volume, views)
-            for part in self._parts:
-                chosen = views[part.views.start : part.views.stop]
-                if self._all is not None:
-                    chosen *= part.ray_lengths(torch.empty_like(chosen))
-                else:
-                    part.project_virtually(volume, chosen[0])
+            else:
+                for part in self._parts:
+                    part.project_virtually(volume, views[part.views.start])
         return projections
 
     def transpose(self, y: torch.Tensor) -> torch.Tensor:
@@ -88,26 +85,30 @@ class _Part:
         self.transposed_bands = Bands.of(shadows, transposed=True)
         slopes = [detector.slopes_sq() for detector in chosen]
         thickness_sq = grid.spacing_mm[0] ** 2
-        self._lengths_v_sq = torch.from_numpy(thickness_sq * np.stack([v for v, _ in slopes]))
-        self._lengths_u_sq = torch.from_numpy(thickness_sq * (1 + np.stack([u for _, u in slopes])))
+        self._along_v_sq = torch.from_numpy(thickness_sq * np.stack([v for v, _ in slopes]))
+        self._along_u_sq = torch.from_numpy(thickness_sq * (1 + np.stack([u for _, u in slopes])))
+        self._lengths_sq: dict[tuple[torch.device, torch.dtype], tuple[torch.Tensor, torch.Tensor]] = {}
 
     def project(self, volume: torch.Tensor, views: torch.Tensor) -> None:
-        """Write to `views`, (view, v, u), the sums over slices, still to be multiplied by the ray lengths."""
-        project_kernels(volume.device).accumulate(volume, views, self.forward_bands, add=False)
+        """Write to `views`, (view, v, u), the projections of `volume` on the parallel detectors."""
+        project_kernels(volume.device).accumulate(
+            volume, views, self.forward_bands, add=False, lengths_sq=self.lengths_sq(views)
+        )
 
     def project_virtually(self, volume: torch.Tensor, view: torch.Tensor) -> None:
         """Write to `view`, (v, u), the projection of `volume`, by way of the parallel detector."""
-        virtual = view.new_empty(1, *self.detector.shape)
-        self.project(volume, virtual)
-        virtual *= self.ray_lengths(torch.empty_like(virtual))
         if self.detector.homography is None:
-            view.copy_(virtual[0])
+            self.project(volume, view[None])
         else:
+            virtual = view.new_empty(1, *self.detector.shape)
+            self.project(volume, virtual)
             planar_kernels(view.device).resample(virtual[0], view, self.detector.homography)
 
     def backproject(self, views: torch.Tensor, volume: torch.Tensor, *, add: bool) -> None:
         """Write to `volume`, or add to it, the transpose of the projection applied to `views`."""
-        virtual = self.ray_lengths(views.new_empty(len(views), *self.detector.shape))
+        virtual = views.new_empty(len(views), *self.detector.shape)
+        along_v, along_u = self.lengths_sq(views)
+        torch.add(along_v[:, :, None], along_u[:, None, :], out=virtual).sqrt_()
         if self.detector.homography is None:
             virtual *= views
         else:
@@ -122,10 +123,9 @@ class _Part:
             virtual[0] *= image
         project_kernels(views.device).accumulate(virtual, volume, self.transposed_bands, add=add)
 
-    def ray_lengths(self, out: torch.Tensor) -> torch.Tensor:
-        """Write to `out`, (view, v, u), the length in mm of each pixel's ray inside one slab; return it."""
-        if self._lengths_v_sq.device != out.device:
-            self._lengths_v_sq = self._lengths_v_sq.to(out.device)
-            self._lengths_u_sq = self._lengths_u_sq.to(out.device)
-        v, u = self._lengths_v_sq.to(out.dtype), self._lengths_u_sq.to(out.dtype)
-        return torch.add(v[:, :, None], u[:, None, :], out=out).sqrt_()
+    def lengths_sq(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return (view, v) and (view, u), whose sum is the squared length in mm of a ray inside one slab."""
+        key = (like.device, like.dtype)
+        if key not in self._lengths_sq:
+            self._lengths_sq[key] = (self._along_v_sq.to(like), self._along_u_sq.to(like))
+        return self._lengths_sq[key]

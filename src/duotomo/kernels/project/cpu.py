@@ -25,26 +25,41 @@ GROUP_BYTES = 1 << 20
 """How much of the targets a task keeps at once: about half of a second-level cache."""
 
 
-def accumulate(source: torch.Tensor, target: torch.Tensor, bands: Bands, *, add: bool) -> None:
+def accumulate(
+    source: torch.Tensor,
+    target: torch.Tensor,
+    bands: Bands,
+    *,
+    add: bool,
+    lengths_sq: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> None:
     """Write to `target` (or add to it) the sum over sources that `bands` describes.
 
     source: (slice, y, x) or, transposed, (view, v, u), contiguous; target: the other, same dtype.
+    lengths_sq: (view, v) and (view, u), same dtype, to scale the sum by the square root of their sums.
     """
     samples, n_columns = source.numpy(), source.shape[2]
     if n_columns < LANES:
         # One vector must fit in a row; what is added weighs nothing.
         samples = np.pad(samples, ((0, 0), (0, 0), (0, LANES - n_columns)))
-    bytes_each = target.shape[2] * ROW_BLOCK * target.element_size()
+    n_targets, n_rows, target_columns = target.shape
+    if lengths_sq is None:
+        rows_sq, columns_sq = target.new_ones(n_targets, n_rows), target.new_zeros(n_targets, target_columns)
+    else:
+        rows_sq, columns_sq = lengths_sq
+    bytes_each = target_columns * ROW_BLOCK * target.element_size()
     _accumulate(
         samples,
         target.numpy(),
         bands.lines,
+        rows_sq.numpy(),
+        columns_sq.numpy(),
         n_columns,
         bands.transposed,
         add,
-        bands.reach(ROWS, n_targets=target.shape[1]),
-        bands.reach(COLUMNS, n_targets=target.shape[2]),
-        min(target.shape[0], max(1, GROUP_BYTES // bytes_each)),
+        bands.reach(ROWS, n_targets=n_rows),
+        bands.reach(COLUMNS, n_targets=target_columns),
+        min(n_targets, max(1, GROUP_BYTES // bytes_each)),
     )
 
 
@@ -86,7 +101,19 @@ def _band(line, transposed, start, n_sources, first, weights):
 
 
 @njit(parallel=True, error_model="numpy", cache=True)
-def _accumulate(source, target, lines, n_columns, transposed, add, row_taps, column_taps, group):
+def _accumulate(
+    source,
+    target,
+    lines,
+    rows_sq,
+    columns_sq,
+    n_columns,
+    transposed,
+    add,
+    row_taps,
+    column_taps,
+    group,
+):
     n_sources, source_rows, stored_columns = source.shape
     n_targets, target_rows, target_columns = target.shape
     flat = source.reshape(-1)
@@ -164,10 +191,9 @@ def _accumulate(source, target, lines, n_columns, transposed, add, row_taps, col
                         )
                         done += 1
         for kept in range(n_kept):
+            n = n_first + kept
             for c in range(target_columns):
                 at = (kept * target_columns + c) * ROW_BLOCK
                 for r in range(n_rows):
-                    if add:
-                        target[n_first + kept, row + r, c] += sums[at + r]
-                    else:
-                        target[n_first + kept, row + r, c] = sums[at + r]
+                    value = sums[at + r] * np.sqrt(rows_sq[n, row + r] + columns_sq[n, c])
+                    target[n, row + r, c] = value + target[n, row + r, c] if add else value

@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from duotomo.kernels.project.shadow import ROWS, Bands
+from duotomo.kernels.project.shadow import COLUMNS, ROWS, Bands
 
 TILE_COLUMNS = 128
 NARROW_TAPS = 4
@@ -21,45 +21,55 @@ WIDE_REGISTERS = 128
 """Registers per thread for wide bands: four programs to a multiprocessor hide each other's waiting."""
 
 
-def accumulate(source: torch.Tensor, target: torch.Tensor, bands: Bands, *, add: bool) -> None:
+def accumulate(
+    source: torch.Tensor,
+    target: torch.Tensor,
+    bands: Bands,
+    *,
+    add: bool,
+    lengths_sq: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> None:
     """Write to `target` (or add to it) the sum over sources that `bands` describes.
 
     source: (slice, y, x) or, transposed, (view, v, u), contiguous; target: the other, same dtype.
+    lengths_sq: (view, v) and (view, u), same dtype, to scale the sum by the square root of their sums.
     """
     n_sources, source_rows, source_columns = source.shape
     n_targets, target_rows, target_columns = target.shape
     single = source.dtype == torch.float32
+    taps = min(bands.reach(COLUMNS, n_targets=target_columns), source_columns)
+    narrow = taps <= NARROW_TAPS or not single
+    tile_rows = 16 if narrow else 32
     tile_columns = TILE_COLUMNS if single else TILE_COLUMNS // 2
-    # The taps are unrolled, so targets with narrow bands get a kernel of their own.
-    for taps, chosen in bands.groups(source.device, n_targets=target_columns):
-        narrow = taps <= NARROW_TAPS or not single
-        tile_rows = 16 if narrow else 32
-        # As many target rows as can be made from tile_rows source rows.
-        step = tile_rows
-        while step > 1 and bands.reach(ROWS, n_targets=target_rows, count=step) > tile_rows:
-            step -= 1
-        grid = (len(chosen), triton.cdiv(target_rows, step), triton.cdiv(target_columns, tile_columns))
-        _accumulate[grid](
-            source,
-            target,
-            bands.on(source.device),
-            chosen,
-            n_sources,
-            n_targets,
-            source_rows,
-            source_columns,
-            target_rows,
-            target_columns,
-            step,
-            TRANSPOSED=bands.transposed,
-            ADD=add,
-            TAPS=min(taps, source_columns),
-            TILE_ROWS=tile_rows,
-            TILE_COLUMNS=tile_columns,
-            SINGLE=single,
-            num_warps=4,
-            maxnreg=None if narrow else WIDE_REGISTERS,
-        )
+    # As many target rows as can be made from tile_rows source rows.
+    step = tile_rows
+    while step > 1 and bands.reach(ROWS, n_targets=target_rows, count=step) > tile_rows:
+        step -= 1
+    grid = (n_targets, triton.cdiv(target_rows, step), triton.cdiv(target_columns, tile_columns))
+    rows_sq, columns_sq = lengths_sq if lengths_sq is not None else (source, source)
+    _accumulate[grid](
+        source,
+        target,
+        bands.on(source.device),
+        rows_sq,
+        columns_sq,
+        n_sources,
+        n_targets,
+        source_rows,
+        source_columns,
+        target_rows,
+        target_columns,
+        step,
+        TRANSPOSED=bands.transposed,
+        ADD=add,
+        SCALE=lengths_sq is not None,
+        TAPS=taps,
+        TILE_ROWS=tile_rows,
+        TILE_COLUMNS=tile_columns,
+        SINGLE=single,
+        num_warps=4,
+        maxnreg=None if narrow else WIDE_REGISTERS,
+    )
 
 
 @triton.jit
@@ -100,7 +110,8 @@ def _accumulate(
     source,
     target,
     lines,
-    chosen,
+    rows_sq,
+    columns_sq,
     n_sources,
     n_targets,
     source_rows,
@@ -110,6 +121,7 @@ def _accumulate(
     row_step,
     TRANSPOSED: tl.constexpr,
     ADD: tl.constexpr,
+    SCALE: tl.constexpr,
     TAPS: tl.constexpr,
     TILE_ROWS: tl.constexpr,
     TILE_COLUMNS: tl.constexpr,
@@ -118,7 +130,7 @@ def _accumulate(
     CHUNK: tl.constexpr = 16
     real: tl.constexpr = tl.float32 if SINGLE else tl.float64
     tiny: tl.constexpr = 1e-6 if SINGLE else 1e-12
-    n = tl.load(chosen + tl.program_id(0))
+    n = tl.program_id(0)
     first_row = tl.program_id(1) * row_step
     first_column = tl.program_id(2) * TILE_COLUMNS
     end_row = tl.minimum(first_row + row_step, target_rows)
@@ -216,9 +228,12 @@ def _accumulate(
                 else:
                     total = tl.dot(tile, weight, total, input_precision="ieee", out_dtype=tl.float64)
     to = target + (n.to(tl.int64) * target_rows + first_row + row)[None, :] * target_columns + column[:, None]
-    inside = ((row < row_step) & (first_row + row < target_rows))[None, :] & (column < target_columns)[
-        :, None
-    ]
+    row_inside = (row < row_step) & (first_row + row < target_rows)
+    inside = row_inside[None, :] & (column < target_columns)[:, None]
+    if SCALE:
+        a = tl.load(rows_sq + n * target_rows + first_row + row, mask=row_inside, other=0.0)
+        b = tl.load(columns_sq + n * target_columns + column, mask=column < target_columns, other=0.0)
+        total *= tl.sqrt(a[None, :] + b[:, None])
     if ADD:
         total += tl.load(to, mask=inside, other=0.0)
     tl.store(to, total, mask=inside)

@@ -51,7 +51,7 @@ def _broadcast(builder, scalar, vector_type):
 
 @intrinsic
 def combine(typing, out, out_at, source, source_at, source_step, weight, weight_at, weight_step, n, keep):
-    """Set `out[out_at + l] = keep out[...] + sum over t < n of w[t] source[source_at + t step + l]` each l."""
+    """Set `out[out_at + l] = keep out[...] + sum over t < n of w[t] source[source_at + t step + l]`"""
     signature = types.void(out, _INDEX, source, _INDEX, _INDEX, weight, _INDEX, _INDEX, _INDEX, types.boolean)
 
     def generate(context, builder, signature, arguments):

@@ -12,10 +12,15 @@ voxel's shadow covers, averaged over the slab's height:
 
 Forward and transposed kernels evaluate this one function of (k, i); only which of the two they sum over
 differs.
+
+Every back end offers `accumulate(source, target, bands, add=..., lengths_sq=...)`: over all sources, sum the
+resampled images into each target. A forward kernel multiplies its result by the length of each pixel's ray
+inside a slab, `sqrt(a[view, v] + b[view, u])`, which depends on both axes at once.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,10 +44,7 @@ class Bands:
     lines: Floats
     transposed: bool
     _copies: dict[torch.device, torch.Tensor] = field(default_factory=dict, repr=False)
-    _reaches: dict[tuple[int, int, int], NDArray[np.int64]] = field(default_factory=dict, repr=False)
-    _groups: dict[tuple[torch.device, int], list[tuple[int, torch.Tensor]]] = field(
-        default_factory=dict, repr=False
-    )
+    _reaches: dict[tuple[int, int, int], int] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, shadows: Floats, *, transposed: bool) -> Bands:
@@ -67,21 +69,6 @@ class Bands:
 
     def reach(self, axis: int, *, n_targets: int, count: int = 1) -> int:
         """Count the consecutive samples that any `count` neighbouring targets can need between them."""
-        return int(self._widths(axis, n_targets, count).max())
-
-    def groups(self, device: torch.device, *, n_targets: int) -> list[tuple[int, torch.Tensor]]:
-        """Sort the targets by their reach along columns: pairs of it and their numbers, int32 on `device`."""
-        key = (device, n_targets)
-        if key not in self._groups:
-            widths = self._widths(COLUMNS, n_targets, 1)
-            self._groups[key] = [
-                (int(width), torch.from_numpy(np.flatnonzero(widths == width).astype(np.int32)).to(device))
-                for width in np.unique(widths)
-            ]
-        return self._groups[key]
-
-    def _widths(self, axis: int, n_targets: int, count: int) -> NDArray[np.int64]:
-        """Return the reach in each target, (target,)."""
         key = (axis, n_targets, count)
         if key not in self._reaches:
             # Begin and end are affine in the target index, so the extremes are at the ends.
@@ -91,6 +78,5 @@ class Bands:
             end = np.maximum(p_low + q_low * (first + count), p_high + q_high * (first + count))
             # A window of length w that starts anywhere touches at most floor(w) + 2 unit cells; the
             # subtraction keeps a whole length from counting one cell more for its rounding.
-            widths = np.floor((end - begin).max(axis=(0, 2)) - 1e-9).astype(np.int64) + 2
-            self._reaches[key] = widths
+            self._reaches[key] = math.floor(float((end - begin).max()) - 1e-9) + 2
         return self._reaches[key]
