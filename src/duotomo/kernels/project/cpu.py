@@ -63,41 +63,52 @@ def accumulate(
     )
 
 
+@njit(inline="always")
+def _integral(distance, sweep, half_inverse, zero):
+    """Integrate a ramp from 0 at 0 to 1 at `sweep`, up to `distance`; plus `sweep`, which differences cancel."""
+    inside = min(max(distance, zero), sweep)
+    return inside * inside * half_inverse + max(distance, sweep)
+
+
 @njit(error_model="numpy", fastmath={"contract", "nsz"}, cache=True)
-def _band(line, transposed, start, n_sources, first, weights):
+def _band(line, transposed, start, first, weights, before):
     """Fill one axis' band: `first[r]`, and `weights[t, r]` for target `start + r`, sample `first[r] + t`.
 
-    The positions are subtracted in double precision and only then rounded to the data's.
+    A weight is the difference of what lies before two neighbouring samples: forward, the cover of a voxel's
+    edge in the pixel; transposed, minus the integral of the voxel's shadow up to the pixel. Positions are
+    subtracted in double precision and only then rounded to the data's. before: room, as long as first.
     """
     p_low, q_low, p_high, q_high = line[0], line[1], line[2], line[3]
     begin_low, step_low, begin_high, step_high = line[4], line[5], line[6], line[7]
     real = weights.dtype.type
     zero, one, half = real(0), real(1), real(0.5)
     tiny = real(1e-6) if weights.itemsize == 4 else real(1e-12)  # a slab seen straight on sweeps nothing
+    step_low_f, step_high_f = real(q_low), real(q_high)
     for r in range(first.size):
         o = float(start + r)
         first[r] = np.int32(np.floor(min(begin_low + step_low * o, begin_high + step_high * o)))
-    for t in range(weights.shape[0]):
-        row = weights[t]
+    for t in range(weights.shape[0] + 1):
+        row = weights[max(t - 1, 0)]
         for r in range(first.size):
-            sample = first[r] + t
-            pixel = float(sample) if transposed else float(start + r)
-            voxel = float(start + r) if transposed else float(sample)
-            low = p_low + q_low * voxel
-            high = p_high + q_high * voxel
-            d = real(pixel - min(low, high))
-            sweep = max(real(abs(high - low)), tiny)
-            a = min(max(d, zero), sweep)
-            b = min(max(d + one, zero), sweep)
-            near = (b * b - a * a) * (half / sweep) + max(d + one - sweep, zero) - max(d - sweep, zero)
-            low += q_low
-            high += q_high
-            d = real(pixel - min(low, high))
-            sweep = max(real(abs(high - low)), tiny)
-            a = min(max(d, zero), sweep)
-            b = min(max(d + one, zero), sweep)
-            far = (b * b - a * a) * (half / sweep) + max(d + one - sweep, zero) - max(d - sweep, zero)
-            row[r] = near - far if (sample >= 0) & (sample < n_sources) else zero
+            target, sample = float(start + r), float(first[r] + t)
+            if transposed:
+                low = real(p_low + q_low * target - sample)
+                high = real(p_high + q_high * target - sample)
+                sweep = max(abs(high - low), tiny)
+                near = _integral(-min(low, high), sweep, half / sweep, zero)
+                low += step_low_f
+                high += step_high_f
+                sweep = max(abs(high - low), tiny)
+                now = _integral(-min(low, high), sweep, half / sweep, zero) - near
+            else:
+                low = real(p_low + q_low * sample - target)
+                high = real(p_high + q_high * sample - target)
+                sweep = max(abs(high - low), tiny)
+                inverse = half / sweep
+                begin = -min(low, high)
+                now = _integral(begin + one, sweep, inverse, zero) - _integral(begin, sweep, inverse, zero)
+            row[r] = before[r] - now
+            before[r] = now
 
 
 @njit(parallel=True, error_model="numpy", cache=True)
@@ -128,17 +139,18 @@ def _accumulate(
         row_weights = np.empty((row_taps, n_rows), source.dtype)
         column_first = np.empty(target_columns, np.int32)
         column_weights = np.empty((column_taps, target_columns), source.dtype)
+        before = np.zeros(max(n_rows, target_columns), source.dtype)
         flat_rows, flat_columns = row_weights.reshape(-1), column_weights.reshape(-1)
-        sums = np.zeros(n_kept * target_columns * ROW_BLOCK, source.dtype)
+        sums = np.zeros((n_kept * target_columns + TILE) * ROW_BLOCK, source.dtype)
         tile = np.zeros(ROW_BLOCK * STRIDE, source.dtype)
         turned = np.empty((stored_columns + TILE) * ROW_BLOCK, source.dtype)
         for m in range(n_sources):
             for kept in range(n_kept):
                 line = lines[m, n_first + kept]
-                _band(line[ROWS], transposed, row, source_rows, row_first, row_weights)
+                _band(line[ROWS], transposed, row, row_first, row_weights, before)
                 if row_first[0] >= source_rows or row_first[n_rows - 1] + row_taps <= 0:
                     continue
-                _band(line[COLUMNS], transposed, 0, n_columns, column_first, column_weights)
+                _band(line[COLUMNS], transposed, 0, column_first, column_weights, before)
                 done = 0
                 while done < target_columns and column_first[done] + column_taps <= 0:
                     done += 1
@@ -192,8 +204,18 @@ def _accumulate(
                         done += 1
         for kept in range(n_kept):
             n = n_first + kept
-            for c in range(target_columns):
-                at = (kept * target_columns + c) * ROW_BLOCK
-                for r in range(n_rows):
-                    value = sums[at + r] * np.sqrt(rows_sq[n, row + r] + columns_sq[n, c])
-                    target[n, row + r, c] = value + target[n, row + r, c] if add else value
+            for start in range(0, target_columns, TILE):
+                n_here = min(TILE, target_columns - start)
+                for r in range(0, n_rows, TILE):
+                    turn(sums, (kept * target_columns + start) * ROW_BLOCK + r, ROW_BLOCK, tile, 0, TILE)
+                    for i in range(min(TILE, n_rows - r)):
+                        out = target[n, row + r + i, start : start + n_here]
+                        along_columns = columns_sq[n, start : start + n_here]
+                        along_rows = rows_sq[n, row + r + i]
+                        summed = tile[i * TILE : i * TILE + n_here]
+                        if add:
+                            for c in range(n_here):
+                                out[c] += summed[c] * np.sqrt(along_rows + along_columns[c])
+                        else:
+                            for c in range(n_here):
+                                out[c] = summed[c] * np.sqrt(along_rows + along_columns[c])

@@ -135,20 +135,24 @@ def _accumulate(
     first_column = tl.program_id(2) * TILE_COLUMNS
     end_row = tl.minimum(first_row + row_step, target_rows)
     end_column = tl.minimum(first_column + TILE_COLUMNS, target_columns)
-    column = first_column + tl.arange(0, TILE_COLUMNS)
-    column_f = column.to(tl.float64)
+    lane = tl.arange(0, TILE_COLUMNS)
+    column = first_column + lane
     row = tl.arange(0, TILE_ROWS)
     total = tl.zeros((TILE_COLUMNS, TILE_ROWS), dtype=real)
     for m in range(n_sources):
         line = lines + (m * n_targets + n) * 16
         rp_low, rq_low = tl.load(line), tl.load(line + 1)
         rp_high, rq_high = tl.load(line + 2), tl.load(line + 3)
-        rb_low, rs_low = tl.load(line + 4), tl.load(line + 5)
-        rb_high, rs_high = tl.load(line + 6), tl.load(line + 7)
         cp_low, cq_low = tl.load(line + 8), tl.load(line + 9)
         cp_high, cq_high = tl.load(line + 10), tl.load(line + 11)
-        cb_low, cs_low = tl.load(line + 12), tl.load(line + 13)
-        cb_high, cs_high = tl.load(line + 14), tl.load(line + 15)
+        if TRANSPOSED:
+            rb_low, rs_low, rb_high, rs_high = rp_low, rq_low, rp_high, rq_high
+            cb_low, cs_low, cb_high, cs_high = cp_low, cq_low, cp_high, cq_high
+        else:
+            rb_low, rs_low = tl.load(line + 4), tl.load(line + 5)
+            rb_high, rs_high = tl.load(line + 6), tl.load(line + 7)
+            cb_low, cs_low = tl.load(line + 12), tl.load(line + 13)
+            cb_high, cs_high = tl.load(line + 14), tl.load(line + 15)
         row_from = tl.floor(tl.minimum(rb_low + rs_low * first_row, rb_high + rs_high * first_row)).to(
             tl.int32
         )
@@ -158,19 +162,27 @@ def _accumulate(
         if (row_from < source_rows) & (row_to > 0.0) & (column_from < source_columns) & (column_to > 0.0):
             # Windows are moved inside the source: samples that a target does not see weigh nothing.
             row_0 = tl.maximum(tl.minimum(row_from, source_rows - TILE_ROWS), 0)
-            sample = tl.floor(tl.minimum(cb_low + cs_low * column_f, cb_high + cs_high * column_f)).to(
-                tl.int32
-            )
+            # Within the tile, positions are relative to its first column and that column's first sample:
+            # whole numbers, which are exact, plus what the step differs from one.
+            sample_0 = tl.floor(column_from).to(tl.int32)
+            begin_low = (cb_low + cs_low * first_column - sample_0).to(real) + cs_low.to(real) * lane
+            begin_high = (cb_high + cs_high * first_column - sample_0).to(real) + cs_high.to(real) * lane
+            sample = sample_0 + tl.floor(tl.minimum(begin_low, begin_high)).to(tl.int32)
             sample = tl.maximum(tl.minimum(sample, source_columns - TAPS), 0)
-            sample_f = sample.to(tl.float64)
-            q_low, q_high = cq_low.to(real), cq_high.to(real)
-            # Positions are subtracted in double precision before they are rounded.
+            moved = sample - sample_0
             if TRANSPOSED:
-                low_0 = (cp_low + cq_low * column_f - sample_f).to(real)
-                high_0 = (cp_high + cq_high * column_f - sample_f).to(real)
+                corner_low = (cp_low + cq_low * first_column - sample_0).to(real)
+                corner_high = (cp_high + cq_high * first_column - sample_0).to(real)
+                apart = (lane - moved).to(real)
+                steps = lane.to(real)
             else:
-                low_0 = (cp_low + cq_low * sample_f - column_f).to(real)
-                high_0 = (cp_high + cq_high * sample_f - column_f).to(real)
+                corner_low = (cp_low + cq_low * sample_0 - first_column).to(real)
+                corner_high = (cp_high + cq_high * sample_0 - first_column).to(real)
+                apart = (moved - lane).to(real)
+                steps = moved.to(real)
+            q_low, q_high = cq_low.to(real), cq_high.to(real)
+            low_0 = corner_low + (apart + (cq_low - 1.0).to(real) * steps)
+            high_0 = corner_high + (apart + (cq_high - 1.0).to(real) * steps)
             image = source + m * (source_rows.to(tl.int64) * source_columns)
             for chunk in tl.static_range(TILE_ROWS // CHUNK):
                 offset_row = chunk * CHUNK + tl.arange(0, CHUNK)
