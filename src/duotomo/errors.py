@@ -18,6 +18,7 @@ __all__ = [
     "GeometryError",
     "NonFiniteError",
     "ShapeError",
+    "check_finite",
     "check_same",
     "check_tensor",
 ]
@@ -59,11 +60,12 @@ def check_tensor(
     shape: Sequence[int],
     axes: Sequence[str],
     batch_ok: bool = True,
+    finite: bool = True,
 ) -> None:
     """Raise unless `tensor` is a finite float tensor whose trailing axes have `shape`.
 
     shape: one length per name in `axes`. With `batch_ok`, tensor is (..., *axes); without it, exactly
-    (*axes).
+    (*axes). Without `finite`, the values are not looked at.
 
     >>> import torch
     >>> check_tensor("Projector", "volume", torch.zeros(2, 4, 5), shape=(4, 5), axes=("v", "u"))
@@ -84,7 +86,8 @@ def check_tensor(
             f"Convert it with .to(torch.float32)."
         )
     _check_shape(where, name, tuple(tensor.shape), tuple(shape), axes, batch_ok)
-    _check_finite(where, name, tensor)
+    if finite:
+        check_finite(where, name, tensor)
 
 
 def check_same(
@@ -132,7 +135,12 @@ def _check_shape(
     raise ShapeError(f"{message} {remedy}")
 
 
-def _check_finite(where: str, name: str, tensor: torch.Tensor) -> None:
+def check_finite(where: str, name: str, tensor: torch.Tensor) -> None:
+    """Raise if `tensor` holds NaN or infinity.
+
+    >>> import torch
+    >>> check_finite("Projector", "volume", torch.tensor([0.0, 1.0]))
+    """
     import torch
 
     values = tensor.detach()

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import torch
 
-from duotomo.errors import ShapeError, check_tensor
+from duotomo.errors import ShapeError, check_finite, check_tensor
 
 Shape = tuple[int, ...]
 
@@ -43,10 +43,14 @@ class LinearOperator(ABC):
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         where = type(self).__name__
-        check_tensor(where, self.domain_name, x, shape=self.domain, axes=self.domain_axes)
+        check_tensor(where, self.domain_name, x, shape=self.domain, axes=self.domain_axes, finite=False)
         batch = x.shape[: x.ndim - len(self.domain)]
         flat = x.reshape(math.prod(batch), *self.domain)
-        return _apply(flat, self).reshape(*batch, *self.range)
+        tracked = torch.is_grad_enabled() and x.requires_grad
+        result = _apply(flat, self) if tracked else self.forward(flat.contiguous())
+        # Last, because it waits for its answer: a GPU computes meanwhile. Nothing is returned if it fails.
+        check_finite(where, self.domain_name, x)
+        return result.reshape(*batch, *self.range)
 
     @overload
     def __matmul__(self, other: LinearOperator) -> LinearOperator: ...

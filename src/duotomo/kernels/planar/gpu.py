@@ -65,7 +65,7 @@ def _share(center, size, cell):
     return tl.maximum(overlap, 0.0) / size
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_rows", "n_columns", "n_u"])
 def _resample(other, out, table, n_rows, n_columns, n_u, TAPS: tl.constexpr, SIZE: tl.constexpr):
     v = tl.program_id(0)
     u = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
@@ -82,7 +82,7 @@ def _resample(other, out, table, n_rows, n_columns, n_u, TAPS: tl.constexpr, SIZ
     tl.store(out + v * n_u + u, total.to(out.dtype.element_ty), mask=u < n_u)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_v", "n_u", "n_columns"])
 def _spread(image, other, table, n_v, n_u, n_columns, REACH: tl.constexpr, SIZE: tl.constexpr):
     r = tl.program_id(0)
     c = tl.program_id(1) * SIZE + tl.arange(0, SIZE)

@@ -65,7 +65,7 @@ def accumulate(
 
 @njit(inline="always")
 def _integral(distance, sweep, half_inverse, zero):
-    """Integrate a ramp from 0 at 0 to 1 at `sweep`, up to `distance`; plus `sweep`, which differences cancel."""
+    """Integrate a ramp, 0 at 0 and 1 at `sweep`, up to `distance`; plus `sweep`, which differences cancel."""
     inside = min(max(distance, zero), sweep)
     return inside * inside * half_inverse + max(distance, sweep)
 
