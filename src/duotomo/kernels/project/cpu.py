@@ -64,51 +64,50 @@ def accumulate(
 
 
 @njit(inline="always")
-def _integral(distance, sweep, half_inverse, zero):
-    """Integrate a ramp, 0 at 0 and 1 at `sweep`, up to `distance`; plus `sweep`, which differences cancel."""
-    inside = min(max(distance, zero), sweep)
-    return inside * inside * half_inverse + max(distance, sweep)
+def _cover(low, high, tiny, zero, one, half):
+    """Share of the pixel [0, 1] beyond an edge whose shadow sweeps from `low` to `high`.
+
+    Clamped first, so that an edge far away costs no precision.
+    """
+    sweep = max(abs(high - low), tiny)
+    past = min(max(-min(low, high), -one), sweep)
+    a, b = max(past, zero), min(past + one, sweep)
+    return (b * b - a * a) * (half / sweep) + max(past + one - sweep, zero)
 
 
 @njit(error_model="numpy", fastmath={"contract", "nsz"}, cache=True)
 def _band(line, transposed, start, first, weights, before):
     """Fill one axis' band: `first[r]`, and `weights[t, r]` for target `start + r`, sample `first[r] + t`.
 
-    A weight is the difference of what lies before two neighbouring samples: forward, the cover of a voxel's
-    edge in the pixel; transposed, minus the integral of the voxel's shadow up to the pixel. Positions are
-    subtracted in double precision and only then rounded to the data's. before: room, as long as first.
+    A weight is the difference of the covers of a voxel's two edges. Forward, the samples are voxels, and
+    neighbours share an edge. Positions are subtracted in double precision and only then rounded to the
+    data's. before: room, as long as first.
     """
     p_low, q_low, p_high, q_high = line[0], line[1], line[2], line[3]
     begin_low, step_low, begin_high, step_high = line[4], line[5], line[6], line[7]
     real = weights.dtype.type
     zero, one, half = real(0), real(1), real(0.5)
     tiny = real(1e-6) if weights.itemsize == 4 else real(1e-12)  # a slab seen straight on sweeps nothing
-    step_low_f, step_high_f = real(q_low), real(q_high)
     for r in range(first.size):
         o = float(start + r)
         first[r] = np.int32(np.floor(min(begin_low + step_low * o, begin_high + step_high * o)))
-    for t in range(weights.shape[0] + 1):
-        row = weights[max(t - 1, 0)]
-        for r in range(first.size):
-            target, sample = float(start + r), float(first[r] + t)
-            if transposed:
-                low = real(p_low + q_low * target - sample)
-                high = real(p_high + q_high * target - sample)
-                sweep = max(abs(high - low), tiny)
-                near = _integral(-min(low, high), sweep, half / sweep, zero)
-                low += step_low_f
-                high += step_high_f
-                sweep = max(abs(high - low), tiny)
-                now = _integral(-min(low, high), sweep, half / sweep, zero) - near
-            else:
-                low = real(p_low + q_low * sample - target)
-                high = real(p_high + q_high * sample - target)
-                sweep = max(abs(high - low), tiny)
-                inverse = half / sweep
-                begin = -min(low, high)
-                now = _integral(begin + one, sweep, inverse, zero) - _integral(begin, sweep, inverse, zero)
-            row[r] = before[r] - now
-            before[r] = now
+    if transposed:
+        for t in range(weights.shape[0]):
+            row = weights[t]
+            for r in range(first.size):
+                voxel, pixel = float(start + r), float(first[r] + t)
+                low, high = p_low + q_low * voxel - pixel, p_high + q_high * voxel - pixel
+                near = _cover(real(low), real(high), tiny, zero, one, half)
+                row[r] = near - _cover(real(low + q_low), real(high + q_high), tiny, zero, one, half)
+    else:
+        for t in range(weights.shape[0] + 1):
+            row = weights[max(t - 1, 0)]
+            for r in range(first.size):
+                voxel, pixel = float(first[r] + t), float(start + r)
+                low, high = p_low + q_low * voxel - pixel, p_high + q_high * voxel - pixel
+                cover = _cover(real(low), real(high), tiny, zero, one, half)
+                row[r] = before[r] - cover
+                before[r] = cover
 
 
 @njit(parallel=True, error_model="numpy", cache=True)

@@ -15,6 +15,8 @@ import triton.language as tl
 from duotomo.kernels.project.shadow import COLUMNS, ROWS, Bands
 
 TILE_COLUMNS = 128
+CHUNK = 16
+"""Source rows gathered at once."""
 NARROW_TAPS = 4
 """Up to this many samples per target the gather is cheap, and small tiles keep more of the device busy."""
 SIZES = (
@@ -51,7 +53,7 @@ def accumulate(
     narrow = taps <= NARROW_TAPS or not single
     tile_rows = 16 if narrow else 32
     tile_columns = TILE_COLUMNS if single else TILE_COLUMNS // 2
-    # As many target rows as can be made from tile_rows source rows.
+    # As many target rows as can be made from tile_rows source rows; one, if it needs more than that.
     step = tile_rows
     while step > 1 and bands.reach(ROWS, n_targets=target_rows, count=step) > tile_rows:
         step -= 1
@@ -75,6 +77,8 @@ def accumulate(
         SCALE=lengths_sq is not None,
         TAPS=taps,
         TILE_ROWS=tile_rows,
+        CHUNK=CHUNK,
+        SOURCE_CHUNKS=triton.cdiv(bands.reach(ROWS, n_targets=target_rows, count=step), CHUNK),
         TILE_COLUMNS=tile_columns,
         SINGLE=single,
         num_warps=4,
@@ -83,14 +87,7 @@ def accumulate(
 
 
 @triton.jit
-def _integral(distance, sweep, half_inverse):
-    # Of a ramp from 0 at 0 to 1 at sweep, up to distance; plus sweep, which differences cancel.
-    inside = tl.minimum(tl.maximum(distance, 0.0), sweep)
-    return inside * inside * half_inverse + tl.maximum(distance, sweep)
-
-
-@triton.jit
-def _begin(low, high, tiny):
+def _sweep(low, high, tiny):
     # The first shadow of an edge, what it sweeps, and half the inverse of that.
     sweep = tl.maximum(tl.abs(low - high), tiny)
     root = tl.rsqrt(sweep)  # one instruction, where a division takes seven
@@ -98,16 +95,17 @@ def _begin(low, high, tiny):
 
 
 @triton.jit
-def _before(low, high, q_low, q_high, TRANSPOSED: tl.constexpr, tiny):
-    # What lies before a sample, so that a weight is the difference of two neighbours: forward, the cover of a
-    # voxel's edge in the pixel; transposed, minus the integral of the voxel's shadow up to the pixel.
-    # low, high: the edge's shadow on the lower and the upper face, relative to the pixel's start.
-    start, sweep, half_inverse = _begin(low, high, tiny)
-    if TRANSPOSED:
-        next_start, next_sweep, next_inverse = _begin(low + q_low, high + q_high, tiny)
-        return _integral(-next_start, next_sweep, next_inverse) - _integral(-start, sweep, half_inverse)
-    else:
-        return _integral(1.0 - start, sweep, half_inverse) - _integral(-start, sweep, half_inverse)
+def _cover(start, sweep, half_inverse):
+    # Share of the pixel [0, 1] beyond an edge. Clamped first: an edge far away costs no precision.
+    past = tl.minimum(tl.maximum(-start, -1.0), sweep)
+    a, b = tl.maximum(past, 0.0), tl.minimum(past + 1.0, sweep)
+    return (b * b - a * a) * half_inverse + tl.maximum(past + 1.0 - sweep, 0.0)
+
+
+@triton.jit
+def _edge_cover(low, high, tiny):
+    start, sweep, half_inverse = _sweep(low, high, tiny)
+    return _cover(start, sweep, half_inverse)
 
 
 @triton.jit
@@ -135,10 +133,11 @@ def _accumulate(
     SCALE: tl.constexpr,
     TAPS: tl.constexpr,
     TILE_ROWS: tl.constexpr,
+    CHUNK: tl.constexpr,
+    SOURCE_CHUNKS: tl.constexpr,
     TILE_COLUMNS: tl.constexpr,
     SINGLE: tl.constexpr,
 ):
-    CHUNK: tl.constexpr = 16
     real: tl.constexpr = tl.float32 if SINGLE else tl.float64
     tiny: tl.constexpr = 1e-6 if SINGLE else 1e-12
     n = tl.program_id(0)
@@ -146,8 +145,8 @@ def _accumulate(
     first_column = tl.program_id(2) * TILE_COLUMNS
     end_row = tl.minimum(first_row + row_step, target_rows)
     end_column = tl.minimum(first_column + TILE_COLUMNS, target_columns)
-    lane = tl.arange(0, TILE_COLUMNS)
-    column = first_column + lane
+    column = first_column + tl.arange(0, TILE_COLUMNS)
+    column_f = column.to(tl.float64)
     row = tl.arange(0, TILE_ROWS)
     total = tl.zeros((TILE_COLUMNS, TILE_ROWS), dtype=real)
     for m in range(n_sources):
@@ -172,75 +171,61 @@ def _accumulate(
         column_to = tl.maximum(cb_low + cs_low * end_column, cb_high + cs_high * end_column)
         if (row_from < source_rows) & (row_to > 0.0) & (column_from < source_columns) & (column_to > 0.0):
             # Windows are moved inside the source: samples that a target does not see weigh nothing.
-            row_0 = tl.maximum(tl.minimum(row_from, source_rows - TILE_ROWS), 0)
-            # Within the tile, positions are relative to its first column and that column's first sample:
-            # whole numbers, which are exact, plus what the step differs from one.
-            sample_0 = tl.floor(column_from).to(tl.int32)
-            begin_low = (cb_low + cs_low * first_column - sample_0).to(real) + cs_low.to(real) * lane
-            begin_high = (cb_high + cs_high * first_column - sample_0).to(real) + cs_high.to(real) * lane
-            sample = sample_0 + tl.floor(tl.minimum(begin_low, begin_high)).to(tl.int32)
+            row_0 = tl.maximum(tl.minimum(row_from, source_rows - SOURCE_CHUNKS * CHUNK), 0)
+            sample = tl.floor(tl.minimum(cb_low + cs_low * column_f, cb_high + cs_high * column_f)).to(
+                tl.int32
+            )
             sample = tl.maximum(tl.minimum(sample, source_columns - TAPS), 0)
-            moved = sample - sample_0
-            if TRANSPOSED:
-                corner_low = (cp_low + cq_low * first_column - sample_0).to(real)
-                corner_high = (cp_high + cq_high * first_column - sample_0).to(real)
-                apart = (lane - moved).to(real)
-                steps = lane.to(real)
-            else:
-                corner_low = (cp_low + cq_low * sample_0 - first_column).to(real)
-                corner_high = (cp_high + cq_high * sample_0 - first_column).to(real)
-                apart = (moved - lane).to(real)
-                steps = moved.to(real)
+            sample_f = sample.to(tl.float64)
             q_low, q_high = cq_low.to(real), cq_high.to(real)
-            low_0 = corner_low + (apart + (cq_low - 1.0).to(real) * steps)
-            high_0 = corner_high + (apart + (cq_high - 1.0).to(real) * steps)
+            # Positions are subtracted in double precision before they are rounded.
+            if TRANSPOSED:
+                low_0 = (cp_low + cq_low * column_f - sample_f).to(real)
+                high_0 = (cp_high + cq_high * column_f - sample_f).to(real)
+            else:
+                low_0 = (cp_low + cq_low * sample_f - column_f).to(real)
+                high_0 = (cp_high + cq_high * sample_f - column_f).to(real)
             image = source + m * (source_rows.to(tl.int64) * source_columns)
-            for chunk in tl.static_range(TILE_ROWS // CHUNK):
+            for chunk in tl.static_range(SOURCE_CHUNKS):
                 offset_row = chunk * CHUNK + tl.arange(0, CHUNK)
                 source_row = tl.minimum(row_0 + offset_row, source_rows - 1)
                 at = image + (sample[:, None] + source_row[None, :] * source_columns)
                 tile = tl.zeros((TILE_COLUMNS, CHUNK), dtype=real)
                 low, high = low_0, high_0
-                before = _before(low, high, q_low, q_high, TRANSPOSED, tiny)
+                if not TRANSPOSED:
+                    before = _edge_cover(low, high, tiny)
                 for tap in tl.static_range(TAPS):
                     if TRANSPOSED:
+                        near = _edge_cover(low, high, tiny)
+                        weight = near - _edge_cover(low + q_low, high + q_high, tiny)
                         low, high = low - 1.0, high - 1.0
                     else:
                         low, high = low + q_low, high + q_high
-                    after = _before(low, high, q_low, q_high, TRANSPOSED, tiny)
-                    tile += (before - after)[:, None] * tl.load(at + tap)
-                    before = after
+                        after = _edge_cover(low, high, tiny)
+                        weight = before - after
+                        before = after
+                    tile += weight[:, None] * tl.load(at + tap)
                 # The rows' weights, (source row, target row).
                 s_low, s_high = rq_low.to(real), rq_high.to(real)
                 if TRANSPOSED:
                     low = (rp_low + rq_low * first_row - row_0).to(real) + s_low * row
                     high = (rp_high + rq_high * first_row - row_0).to(real) + s_high * row
+                    pixel = offset_row[:, None]
                 else:
                     low = (rp_low + rq_low * row_0 - first_row).to(real) + s_low * offset_row
                     high = (rp_high + rq_high * row_0 - first_row).to(real) + s_high * offset_row
-                start, sweep, inverse = _begin(low, high, tiny)
-                next_start, next_sweep, next_inverse = _begin(low + s_low, high + s_high, tiny)
-                if TRANSPOSED:
-                    start, sweep, inverse = start[None, :], sweep[None, :], inverse[None, :]
-                    next_start, next_sweep, next_inverse = (
-                        next_start[None, :],
-                        next_sweep[None, :],
-                        next_inverse[None, :],
-                    )
-                    pixel = offset_row[:, None]
-                else:
-                    start, sweep, inverse = start[:, None], sweep[:, None], inverse[:, None]
-                    next_start, next_sweep, next_inverse = (
-                        next_start[:, None],
-                        next_sweep[:, None],
-                        next_inverse[:, None],
-                    )
                     pixel = row[None, :]
-                weight = _integral(pixel + 1.0 - start, sweep, inverse) - _integral(
-                    pixel - start, sweep, inverse
-                )
-                weight -= _integral(pixel + 1.0 - next_start, next_sweep, next_inverse) - _integral(
-                    pixel - next_start, next_sweep, next_inverse
+                start, sweep, inverse = _sweep(low, high, tiny)
+                next_start, next_sweep, next_inverse = _sweep(low + s_low, high + s_high, tiny)
+                axis: tl.constexpr = 0 if TRANSPOSED else 1
+                weight = _cover(
+                    tl.expand_dims(start, axis) - pixel,
+                    tl.expand_dims(sweep, axis),
+                    tl.expand_dims(inverse, axis),
+                ) - _cover(
+                    tl.expand_dims(next_start, axis) - pixel,
+                    tl.expand_dims(next_sweep, axis),
+                    tl.expand_dims(next_inverse, axis),
                 )
                 weight = tl.where((row_0 + offset_row)[:, None] < source_rows, weight, 0.0)
                 if SINGLE:
