@@ -140,6 +140,7 @@ def _accumulate(
 ):
     real: tl.constexpr = tl.float32 if SINGLE else tl.float64
     tiny: tl.constexpr = 1e-6 if SINGLE else 1e-12
+    axis: tl.constexpr = 0 if TRANSPOSED else 1  # along which the rows' shadows repeat
     n = tl.program_id(0)
     first_row = tl.program_id(1) * row_step
     first_column = tl.program_id(2) * TILE_COLUMNS
@@ -189,7 +190,11 @@ def _accumulate(
             for chunk in tl.static_range(SOURCE_CHUNKS):
                 offset_row = chunk * CHUNK + tl.arange(0, CHUNK)
                 source_row = tl.minimum(row_0 + offset_row, source_rows - 1)
-                at = image + (sample[:, None] + source_row[None, :] * source_columns)
+                offset = sample[:, None] + source_row[None, :] * source_columns
+                # Neighbouring targets read neighbouring samples, though not always the very next one: what is
+                # said here only makes Triton give the lanes to columns. No alignment is known, so that no
+                # loads are joined for it.
+                at = image + tl.max_contiguous(offset, (2, 1))
                 tile = tl.zeros((TILE_COLUMNS, CHUNK), dtype=real)
                 low, high = low_0, high_0
                 if not TRANSPOSED:
@@ -217,7 +222,6 @@ def _accumulate(
                     pixel = row[None, :]
                 start, sweep, inverse = _sweep(low, high, tiny)
                 next_start, next_sweep, next_inverse = _sweep(low + s_low, high + s_high, tiny)
-                axis: tl.constexpr = 0 if TRANSPOSED else 1
                 weight = _cover(
                     tl.expand_dims(start, axis) - pixel,
                     tl.expand_dims(sweep, axis),
