@@ -6,6 +6,7 @@ import pickle
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -198,6 +199,12 @@ def test_the_algebra_is_that_of_matrices() -> None:
     assert torch.equal(a @ x, a(x))
     assert relative((w @ (a + b))(x), (w @ a + w @ b)(x)) < 1e-13
     assert torch.equal((2.0 * a)(x), 2.0 * a(x))
+    assert torch.equal((-a)(x), -a(x))
+    assert torch.equal((a - b)(x), a(x) - b(x))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        a + 3  # type: ignore[operator]
+    with pytest.raises(TypeError, match="unsupported operand"):
+        a - 3  # type: ignore[operator]
     # (A B)^T = B^T A^T
     assert torch.equal((w @ a).adjoint(y), (a.adjoint @ w.adjoint)(y))
 
@@ -217,3 +224,28 @@ def test_the_adjoint_of_any_scan_is_the_transpose(tilting: bool) -> None:
             assert adjoint_gap(operator, generator=generator(seed), dtype=dtype) < most
 
     law()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_adjoint_of_any_orientation_is_the_transpose(seed: int) -> None:
+    # Leaning by up to 60 degrees towards any side, turned by any angle, of either handedness.
+    draw = np.random.default_rng(seed)
+    lean, side, turn = draw.uniform(0, 1, 3) * (np.pi / 3, 2 * np.pi, 2 * np.pi)
+    normal = np.array([np.sin(lean) * np.cos(side), np.sin(lean) * np.sin(side), np.cos(lean)])
+    across = np.cross(normal, (0.3, 0.5, 0.1))
+    across /= np.linalg.norm(across)
+    u_axis = np.cos(turn) * across + np.sin(turn) * np.cross(normal, across)
+    v_axis = np.cross(normal, u_axis) * (1 if seed % 2 else -1)
+    scan = Acquisition(
+        source_mm=[(draw.uniform(-40, 40), draw.uniform(-40, 40), draw.uniform(80, 200))],
+        detector_center_mm=[(0.0, 0.0, 0.0)],
+        u_axis=[u_axis],
+        v_axis=[v_axis],
+        pixel_spacing_mm=(draw.uniform(0.3, 3), draw.uniform(0.3, 3)),
+        detector_shape=(15, 13),
+    )
+    grid = VolumeGrid(shape=(5, 9, 8), spacing_mm=(1.0, 1.3, 0.7), center_mm=(13.0, 1.0, -1.0))
+    operator = Projector(grid=grid, acquisition=scan)
+    assert float(operator(torch.ones(operator.domain)).norm()) > 0
+    for dtype, most in GAP.items():
+        assert adjoint_gap(operator, generator=generator(seed), dtype=dtype) < most

@@ -62,7 +62,13 @@ class LinearOperator(ABC):
         return self(other)
 
     def __add__(self, other: LinearOperator) -> LinearOperator:
-        return Sum(self, other)
+        return Sum(self, other) if isinstance(other, LinearOperator) else NotImplemented
+
+    def __sub__(self, other: LinearOperator) -> LinearOperator:
+        return Sum(self, -other) if isinstance(other, LinearOperator) else NotImplemented
+
+    def __neg__(self) -> LinearOperator:
+        return Scaled(-1.0, self)
 
     def __rmul__(self, factor: float) -> LinearOperator:
         return Scaled(float(factor), self)

@@ -18,8 +18,8 @@ class Weighting(LinearOperator):
     """
 
     def __init__(self, weights: torch.Tensor) -> None:
+        check_tensor("Weighting", "weights", weights, shape=(), axes=())
         axes = tuple(f"axis {i}" for i in range(weights.ndim))
-        check_tensor("Weighting", "weights", weights, shape=tuple(weights.shape), axes=axes)
         self.weights = weights
         self.domain = self.range = tuple(weights.shape)
         self.domain_axes = self.range_axes = axes

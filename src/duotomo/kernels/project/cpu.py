@@ -8,6 +8,7 @@ else; how the tasks are cut does not depend on the number of threads.
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import torch
 from numba import njit, prange
@@ -22,7 +23,9 @@ COLUMN_BLOCK = 128
 STRIDE = COLUMN_BLOCK + 3 * TILE
 """Row length of the tile: room for a block's last vector, and no power of two, which would alias in cache."""
 GROUP_BYTES = 1 << 20
-"""How much of the targets a task keeps at once: about half of a second-level cache."""
+"""How much of the targets a task keeps at once, at most: about half of a second-level cache."""
+GROUP_SHARE = 0.02
+"""And what all tasks together keep, at most, as a share of the arrays; one target each is the least."""
 
 
 def accumulate(
@@ -48,6 +51,7 @@ def accumulate(
     else:
         rows_sq, columns_sq = lengths_sq
     bytes_each = target_columns * ROW_BLOCK * target.element_size()
+    bytes_kept = min(GROUP_BYTES, GROUP_SHARE * (source.nbytes + target.nbytes) / numba.get_num_threads())
     _accumulate(
         samples,
         target.numpy(),
@@ -59,7 +63,7 @@ def accumulate(
         add,
         bands.reach(ROWS, n_targets=n_rows),
         bands.reach(COLUMNS, n_targets=target_columns),
-        min(n_targets, max(1, GROUP_BYTES // bytes_each)),
+        min(n_targets, max(1, int(bytes_kept / bytes_each))),
     )
 
 
@@ -72,7 +76,7 @@ def _cover(low, high, tiny, zero, one, half):
     sweep = max(abs(high - low), tiny)
     past = min(max(-min(low, high), -one), sweep)
     a, b = max(past, zero), min(past + one, sweep)
-    return (b * b - a * a) * (half / sweep) + max(past + one - sweep, zero)
+    return (b - a) * (b + a) * (half / sweep) + max(past + one - sweep, zero)
 
 
 @njit(error_model="numpy", fastmath={"contract", "nsz"}, cache=True)

@@ -29,7 +29,7 @@ SIZES = (
     "row_step",
 )
 """Arguments that stay numbers at run time: no compilation for every new grid, nor for a length of 1."""
-WIDE_REGISTERS = 112
+WIDE_REGISTERS = 128
 """Registers per thread for wide bands: four programs to a multiprocessor hide each other's waiting."""
 
 
@@ -99,7 +99,7 @@ def _cover(start, sweep, half_inverse):
     # Share of the pixel [0, 1] beyond an edge. Clamped first: an edge far away costs no precision.
     past = tl.minimum(tl.maximum(-start, -1.0), sweep)
     a, b = tl.maximum(past, 0.0), tl.minimum(past + 1.0, sweep)
-    return (b * b - a * a) * half_inverse + tl.maximum(past + 1.0 - sweep, 0.0)
+    return (b - a) * (b + a) * half_inverse + tl.maximum(past + 1.0 - sweep, 0.0)
 
 
 @triton.jit
