@@ -1,9 +1,9 @@
 """The projector needs little more than its input and its output: below a tenth of the volume.
 
 Measured in a process of its own, since a high-water mark never falls: VmHWM, the most memory the program ever
-had resident (ru_maxrss would do, but it inherits the mark of the process that started it). It first compiles and warms up on a tiny volume, then allocates its input and
-writes to it; that is the level before. The mark after the call, less that level and less the output, is what
-the projector itself needed at most. Two threads: each works in a buffer of its own, of about 1 MB.
+had resident (ru_maxrss would do, but it inherits the mark of the process that started it). The program first
+compiles and warms up on a tiny volume, then allocates its input and writes to it; that is the level before.
+The mark after the call, less that level and less the output, is what the projector itself needed at most.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ else; how the tasks are cut does not depend on the number of threads.
 
 from __future__ import annotations
 
+import math
+
 import numba
 import numpy as np
 import torch
@@ -22,8 +24,8 @@ COLUMN_BLOCK = 128
 """Source columns treated while they are in the first-level cache."""
 STRIDE = COLUMN_BLOCK + 3 * TILE
 """Row length of the tile: room for a block's last vector, and no power of two, which would alias in cache."""
-GROUP_BYTES = 1 << 20
-"""How much of the targets a task keeps at once, at most: about half of a second-level cache."""
+GROUP_BYTES = 1 << 19
+"""How much of the targets a task keeps at once, at most: it shares a second-level cache with the source."""
 GROUP_SHARE = 0.02
 """And what all tasks together keep, at most, as a share of the arrays; one target each is the least."""
 
@@ -52,6 +54,7 @@ def accumulate(
         rows_sq, columns_sq = lengths_sq
     bytes_each = target_columns * ROW_BLOCK * target.element_size()
     bytes_kept = min(GROUP_BYTES, GROUP_SHARE * (source.nbytes + target.nbytes) / numba.get_num_threads())
+    n_groups = math.ceil(n_targets / max(1, int(bytes_kept / bytes_each)))
     _accumulate(
         samples,
         target.numpy(),
@@ -63,7 +66,7 @@ def accumulate(
         add,
         bands.reach(ROWS, n_targets=n_rows),
         bands.reach(COLUMNS, n_targets=target_columns),
-        min(n_targets, max(1, int(bytes_kept / bytes_each))),
+        math.ceil(n_targets / n_groups),
     )
 
 
