@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 
@@ -23,7 +25,8 @@ class Projector(LinearOperator):
         p[v, u] = l[v, u] sum over slices of sum over (y, x) of Y[v, y] f[z, y, x] X[u, x],
 
     where X and Y are the shares of the pixel that the voxel's shadow covers, averaged over the slab, and l is
-    the length of the pixel's ray inside one slab. The transpose uses the same weights.
+    the length of the pixel's ray inside one slab. The transpose uses the same weights. Rays are whole lines:
+    a voxel below the detector counts like any other, and what falls beside the detector is not seen.
 
     domain: (z, y, x), in 1/mm. range: (view, v, u).
 
@@ -53,6 +56,8 @@ class Projector(LinearOperator):
         self._parts = [_Part(grid, detectors, range(i, min(i + at_once, n_views))) for i in starts]
         # Forward, nothing has to be kept of parallel views: all of them share one pass over the volume.
         self._all = _Part(grid, detectors, range(n_views)) if parallel else None
+        # One room for all parts: they differ a little in size, and holes that do not fit would add up.
+        self._room_shape = (1 if parallel else 2, max(part.n_pixels for part in self._parts))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         projections = x.new_empty(x.shape[0], *self.range)
@@ -60,16 +65,18 @@ class Projector(LinearOperator):
             if self._all is not None:
                 self._all.project(volume, views)
             else:
+                room = x.new_empty(self._room_shape)
                 for part in self._parts:
-                    part.project_virtually(volume, views[part.views.start])
+                    part.project_virtually(volume, views[part.views.start], room)
         return projections
 
     def transpose(self, y: torch.Tensor) -> torch.Tensor:
         volumes = y.new_empty(y.shape[0], *self.domain)
+        room = y.new_empty(self._room_shape)
         for projections, volume in zip(y, volumes, strict=True):
             for part in self._parts:
                 chosen = projections[part.views.start : part.views.stop]
-                part.backproject(chosen, volume, add=part.views.start > 0)
+                part.backproject(chosen, volume, room, add=part.views.start > 0)
         return volumes
 
 
@@ -79,6 +86,8 @@ class _Part:
     def __init__(self, grid: VolumeGrid, detectors: list[ParallelDetector], views: range) -> None:
         self.views = views
         self.detector = detectors[views.start]
+        self.shape = (len(views), *self.detector.shape)
+        self.n_pixels = math.prod(self.shape)
         chosen = [detectors[view] for view in views]
         shadows = np.stack([detector.shadows(grid) for detector in chosen])
         self.forward_bands = Bands.of(shadows, transposed=False)
@@ -95,24 +104,32 @@ class _Part:
             volume, views, self.forward_bands, add=False, lengths_sq=self.lengths_sq(views)
         )
 
-    def project_virtually(self, volume: torch.Tensor, view: torch.Tensor) -> None:
-        """Write to `view`, (v, u), the projection of `volume`, by way of the parallel detector."""
+    def project_virtually(self, volume: torch.Tensor, view: torch.Tensor, room: torch.Tensor) -> None:
+        """Write to `view`, (v, u), the projection of `volume`, by way of the parallel detector.
+
+        room: (any, at least n_pixels), to work in.
+        """
         if self.detector.homography is None:
             self.project(volume, view[None])
         else:
-            virtual = view.new_empty(1, *self.detector.shape)
+            virtual = room[0, : self.n_pixels].view(self.shape)
             self.project(volume, virtual)
             planar_kernels(view.device).resample(virtual[0], view, self.detector.homography)
 
-    def backproject(self, views: torch.Tensor, volume: torch.Tensor, *, add: bool) -> None:
-        """Write to `volume`, or add to it, the transpose of the projection applied to `views`."""
-        virtual = views.new_empty(len(views), *self.detector.shape)
+    def backproject(
+        self, views: torch.Tensor, volume: torch.Tensor, room: torch.Tensor, *, add: bool
+    ) -> None:
+        """Write to `volume`, or add to it, the transpose of the projection applied to `views`.
+
+        room: (1 where the detector is parallel, else 2, at least n_pixels), to work in.
+        """
+        virtual = room[0, : self.n_pixels].view(self.shape)
         along_v, along_u = self.lengths_sq(views)
         torch.add(along_v[:, :, None], along_u[:, None, :], out=virtual).sqrt_()
         if self.detector.homography is None:
             virtual *= views
         else:
-            image = torch.empty_like(virtual[0])
+            image = room[1, : self.n_pixels].view(self.detector.shape)
             planar_kernels(views.device).spread(
                 views[0],
                 image,
