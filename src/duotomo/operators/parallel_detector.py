@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.kernels.planar.reference import boxes
+from duotomo.kernels.planar.reference import boxes, corners, largest_box
 
 Floats = NDArray[np.float64]
 
@@ -94,9 +94,7 @@ class ParallelDetector:
         """How far from its own image, in real pixels, a virtual pixel can find boxes that overlap it."""
         if self.homography is None:
             return 0
-        corners = np.array([(v, u) for v in (0.0, shape[0] - 1.0) for u in (0.0, shape[1] - 1.0)])
-        _, size = boxes(self.homography, corners[:, 0], corners[:, 1])
-        half = (1 + size.max(axis=0)) / 2
+        half = (1 + largest_box(self.homography, shape)) / 2
         inverse: Floats = np.linalg.inv(self.homography).astype(np.float64)
         farthest = 0.0
         for v in (0.0, float(self.shape[0])):
@@ -110,13 +108,12 @@ class ParallelDetector:
 def _virtual(
     source: Floats, first: Floats, steps: Floats, shape: tuple[int, int], height_mm: float, view: int
 ) -> ParallelDetector:
-    corners = np.array(
-        [first + steps[0] * v + steps[1] * u for v in (-0.5, shape[0] - 0.5) for u in (-0.5, shape[1] - 0.5)]
-    )
-    if not np.all(corners[:, 2] < source[2]):
+    v, u = corners(shape, margin=0.5)
+    heights_mm = first[2] + steps[0, 2] * v + steps[1, 2] * u
+    if not np.all(heights_mm < source[2]):
         raise GeometryError(
             f"Projector: expected all of the detector below the source in view {view}; got a corner at "
-            f"z = {corners[:, 2].max():.6g} mm, the source at {source[2]:.6g} mm. "
+            f"z = {heights_mm.max():.6g} mm, the source at {source[2]:.6g} mm. "
             f"Check the detector's axes and tilt."
         )
     # Homogeneous: the ray from s through d meets z = h at (d_xy (s_z - h) - s_xy (d_z - h)) / (s_z - d_z).
@@ -127,9 +124,7 @@ def _virtual(
     x = vectors[0] * drop - source[0] * lift
     w = np.array([0.0, 0.0, source[2]]) - vectors[2]
     to_plane = np.stack([y, x, w])
-    images = np.array(
-        [_apply(to_plane, v, u) for v in (-0.5, shape[0] - 0.5) for u in (-0.5, shape[1] - 0.5)]
-    )
+    images, _ = boxes(to_plane, v, u)
     low, high = images.min(axis=0), images.max(axis=0)
     scale = _jacobian(to_plane, np.array([(shape[0] - 1) / 2, (shape[1] - 1) / 2]))
     pitch = np.abs(scale).max(axis=1)
@@ -145,11 +140,6 @@ def _virtual(
         shape=(n[0], n[1]),
         homography=to_pixels @ to_plane,
     )
-
-
-def _apply(homography: Floats, v: float, u: float) -> Floats:
-    a, b, c = homography @ np.array([v, u, 1.0])
-    return np.array([a / c, b / c])
 
 
 def _jacobian(homography: Floats, at: Floats) -> Floats:

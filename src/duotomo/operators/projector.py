@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -53,21 +54,22 @@ class Projector(LinearOperator):
         parallel = all(detector.homography is None for detector in detectors)
         at_once = max(1, int(CHUNK_SHARE * grid.n_voxels / n_pixels)) if parallel else 1
         starts = range(0, n_views, at_once)
-        self._parts = [_Part(grid, detectors, range(i, min(i + at_once, n_views))) for i in starts]
+        self._parts = [_Part(grid, acquisition, detectors[i : i + at_once], i) for i in starts]
         # Forward, nothing has to be kept of parallel views: all of them share one pass over the volume.
-        self._all = _Part(grid, detectors, range(n_views)) if parallel else None
+        self._all = _Part(grid, acquisition, detectors, 0) if parallel else None
         # One room for all parts: they differ a little in size, and holes that do not fit would add up.
         self._room_shape = (1 if parallel else 2, max(part.n_pixels for part in self._parts))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         projections = x.new_empty(x.shape[0], *self.range)
-        for volume, views in zip(x, projections, strict=True):
-            if self._all is not None:
+        if self._all is not None:
+            for volume, views in zip(x, projections, strict=True):
                 self._all.project(volume, views)
-            else:
-                room = x.new_empty(self._room_shape)
-                for part in self._parts:
-                    part.project_virtually(volume, views[part.views.start], room)
+            return projections
+        room = x.new_empty(self._room_shape)
+        for volume, views in zip(x, projections, strict=True):
+            for part in self._parts:
+                part.project_virtually(volume, views[part.views.start], room)
         return projections
 
     def transpose(self, y: torch.Tensor) -> torch.Tensor:
@@ -83,20 +85,30 @@ class Projector(LinearOperator):
 class _Part:
     """Views of a projector that are worked on at once: parallel ones, or a single one of any kind."""
 
-    def __init__(self, grid: VolumeGrid, detectors: list[ParallelDetector], views: range) -> None:
-        self.views = views
-        self.detector = detectors[views.start]
-        self.shape = (len(views), *self.detector.shape)
+    def __init__(
+        self, grid: VolumeGrid, acquisition: Acquisition, detectors: list[ParallelDetector], first: int
+    ) -> None:
+        self.views = range(first, first + len(detectors))
+        self.detector = detectors[0]
+        self.shape = (len(detectors), *self.detector.shape)
         self.n_pixels = math.prod(self.shape)
-        chosen = [detectors[view] for view in views]
-        shadows = np.stack([detector.shadows(grid) for detector in chosen])
-        self.forward_bands = Bands.of(shadows, transposed=False)
-        self.transposed_bands = Bands.of(shadows, transposed=True)
-        slopes = [detector.slopes_sq() for detector in chosen]
+        self.reach = self.detector.reach(acquisition.detector_shape)
+        self._shadows = np.stack([detector.shadows(grid) for detector in detectors])
+        slopes = [detector.slopes_sq() for detector in detectors]
         thickness_sq = grid.spacing_mm[0] ** 2
         self._along_v_sq = torch.from_numpy(thickness_sq * np.stack([v for v, _ in slopes]))
         self._along_u_sq = torch.from_numpy(thickness_sq * (1 + np.stack([u for _, u in slopes])))
         self._lengths_sq: dict[tuple[torch.device, torch.dtype], tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @cached_property
+    def forward_bands(self) -> Bands:
+        """The bands that project."""
+        return Bands.of(self._shadows, transposed=False)
+
+    @cached_property
+    def transposed_bands(self) -> Bands:
+        """The bands that project back."""
+        return Bands.of(self._shadows, transposed=True)
 
     def project(self, volume: torch.Tensor, views: torch.Tensor) -> None:
         """Write to `views`, (view, v, u), the projections of `volume` on the parallel detectors."""
@@ -135,7 +147,7 @@ class _Part:
                 image,
                 self.detector.homography,
                 np.linalg.inv(self.detector.homography),
-                self.detector.reach((views.shape[1], views.shape[2])),
+                self.reach,
             )
             virtual[0] *= image
         project_kernels(views.device).accumulate(virtual, volume, self.transposed_bands, add=add)

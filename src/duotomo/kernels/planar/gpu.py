@@ -12,17 +12,16 @@ import torch
 import triton
 import triton.language as tl
 
-from duotomo.kernels.planar.reference import Floats, boxes
+from duotomo.kernels.planar.reference import Floats, largest_box
 
 BLOCK = 256
 
 
 def resample(other: torch.Tensor, out: torch.Tensor, homography: Floats) -> None:
     """Write to `out`, (v, u), the mean of `other`, (row, column), over the image of each pixel."""
-    corners = np.array([(v, u) for v in (0.0, out.shape[0] - 1.0) for u in (0.0, out.shape[1] - 1.0)])
-    _, size = boxes(homography, corners[:, 0], corners[:, 1])
+    size = float(largest_box(homography, (out.shape[0], out.shape[1])).max())
     # A box of length s touches at most floor(s) + 2 unit cells; 1 % for sizes between the corners.
-    taps = math.floor(1.01 * float(size.max())) + 2
+    taps = math.floor(1.01 * size) + 2
     table = torch.from_numpy(np.ascontiguousarray(homography)).to(out.device)
     grid = (out.shape[0], triton.cdiv(out.shape[1], BLOCK))
     _resample[grid](other, out, table, *other.shape, out.shape[1], TAPS=taps, SIZE=BLOCK)

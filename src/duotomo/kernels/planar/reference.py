@@ -36,6 +36,22 @@ def boxes(homography: Floats, v: Floats, u: Floats) -> tuple[Floats, Floats]:
     return center, size
 
 
+def corners(shape: tuple[int, int], *, margin: float = 0.0) -> tuple[Floats, Floats]:
+    """Return v and u, (4,) each, of the corner pixels' centres, moved outwards by `margin` pixels.
+
+    >>> corners((3, 5), margin=0.5)
+    (array([-0.5, -0.5,  2.5,  2.5]), array([-0.5,  4.5, -0.5,  4.5]))
+    """
+    v, u = (np.array([-margin, n - 1 + margin]) for n in shape)
+    return np.repeat(v, 2), np.tile(u, 2)
+
+
+def largest_box(homography: Floats, shape: tuple[int, int]) -> Floats:
+    """Return the largest (height, width) of the boxes of an image's corner pixels."""
+    _, size = boxes(homography, *corners(shape))
+    return np.asarray(size.max(axis=0))
+
+
 def matrix(homography: Floats, *, shape: tuple[int, int], other_shape: tuple[int, int]) -> Floats:
     """Return the weights, (v, u, row, column)."""
     v, u = np.meshgrid(*(np.arange(n, dtype=float) for n in shape), indexing="ij")

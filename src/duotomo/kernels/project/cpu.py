@@ -2,8 +2,8 @@
 
 Per source and target the work is two banded resamplings: along rows, which is a sum of whole rows, then along
 columns. Written on a turned tile the second is a sum of whole rows too, so both run at full vector width and
-their cost hardly depends on how wide the bands are. A task owns a block of target rows and writes nothing
-else; how the tasks are cut does not depend on the number of threads.
+their cost hardly depends on how wide the bands are. A task owns a block of rows of some targets
+and writes nothing else. More threads get smaller tasks, but every value is summed in the same order.
 """
 
 from __future__ import annotations

@@ -51,7 +51,11 @@ def _broadcast(builder, scalar, vector_type):
 
 @intrinsic
 def combine(typing, out, out_at, source, source_at, source_step, weight, weight_at, weight_step, n, keep):
-    """Set `out[out_at + l] = keep out[...] + sum over t < n of w[t] source[source_at + t step + l]`"""
+    """Set LANES elements to a weighted sum of n rows, on top of what is there if `keep`.
+
+    For every lane l, `out[out_at + l] = keep out[out_at + l] + sum over t < n of
+    weight[weight_at + t weight_step] source[source_at + t source_step + l]`.
+    """
     signature = types.void(out, _INDEX, source, _INDEX, _INDEX, weight, _INDEX, _INDEX, _INDEX, types.boolean)
 
     def generate(context, builder, signature, arguments):
