@@ -35,6 +35,19 @@ def planar_kernels(device: torch.device) -> ModuleType:
     raise _unknown("Projector", device)
 
 
+def warp_kernels(device: torch.device) -> ModuleType:
+    """Return the module of warp kernels for tensors on `device`."""
+    if device.type == "cpu":
+        from duotomo.kernels.warp import cpu
+
+        return cpu
+    if device.type == "cuda":
+        from duotomo.kernels.warp import gpu
+
+        return gpu
+    raise _unknown("Warp", device)
+
+
 def _unknown(where: str, device: torch.device) -> DeviceError:
     return DeviceError(
         f"{where}: expected a tensor on 'cpu' or 'cuda'; got {str(device)!r}. "

@@ -1,8 +1,9 @@
-"""Linear operators: the projector, weightings, and the algebra that composes them like the equation."""
+"""Linear operators: the projector, warps, weightings, and the algebra that composes them like the equation."""
 
 from duotomo.operators.adjoint_gap import adjoint_gap
 from duotomo.operators.linear import LinearOperator
 from duotomo.operators.projector import Projector
+from duotomo.operators.warp import Warp
 from duotomo.operators.weighting import Weighting
 
-__all__ = ["LinearOperator", "Projector", "Weighting", "adjoint_gap"]
+__all__ = ["LinearOperator", "Projector", "Warp", "Weighting", "adjoint_gap"]

@@ -1,0 +1,1 @@
+"""Resampling of a volume through a map of points, its exact transpose, and its derivatives in the map."""

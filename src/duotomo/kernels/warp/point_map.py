@@ -1,0 +1,102 @@
+"""The map that the warp kernels work with: from voxel indices of one grid to those of another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+TAPS = {1: 2, 3: 4}
+"""Control points that act on a place, along one axis, by the degree of the spline."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PointMap:
+    """Matrices, with a lattice of displacements between each two.
+
+        p = M_0 (i, 1)                                          i: a voxel index (z, y, x)
+        p = M_(k+1) (p + sum over control points j of B(p - j) c_k[j], 1)    for each lattice k
+
+    Each lattice is met in its own index units, and displaces in them: control point j lies at j. B is the
+    product over the axes of cubic (degree 3) or linear (degree 1) B-splines; beyond a lattice, c = 0.
+
+    matrices: (n + 1, 3, 4), float64, on the CPU. coefficients: n tensors, (component, z, y, x), float64;
+    components in the order z, y, x. degrees: n of 3 or 1. fixed: for each matrix, whether nobody asks for the
+    derivative in it.
+    """
+
+    matrices: torch.Tensor
+    coefficients: tuple[torch.Tensor, ...] = ()
+    degrees: tuple[int, ...] = ()
+    fixed: tuple[bool, ...] = ()
+    _packed: dict[tuple[torch.device, torch.dtype], torch.Tensor] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    @property
+    def n_lattices(self) -> int:
+        """Number of lattices."""
+        return len(self.coefficients)
+
+    @cached_property
+    def matrix_array(self) -> NDArray[np.float64]:
+        """The matrices as a NumPy array."""
+        return np.ascontiguousarray(self.matrices.detach().numpy())
+
+    @cached_property
+    def layout(self) -> NDArray[np.int64]:
+        """Where each lattice lies in `packed`: (lattice, 5) with offset, n_z, n_y, n_x, taps per axis."""
+        rows, offset = [], 0
+        for values, degree in zip(self.coefficients, self.degrees, strict=True):
+            rows.append((offset, *values.shape[1:], TAPS[degree]))
+            offset += values.numel()
+        return np.array(rows, dtype=np.int64).reshape(-1, 5)
+
+    @cached_property
+    def aligned(self) -> bool:
+        """Whether voxel rows run along the rows of the first lattice, so that its weights are separable."""
+        linear = self.matrix_array[0, :, :3]
+        return self.n_lattices > 0 and not np.any(linear[~np.eye(3, dtype=bool)])
+
+    @cached_property
+    def reach(self) -> NDArray[np.float64]:
+        """The farthest that each lattice displaces along each axis: (lattice, 3)."""
+        rows = [values.abs().amax(dim=(1, 2, 3)).cpu().numpy() for values in self.coefficients]
+        return np.array(rows, dtype=np.float64).reshape(-1, 3)
+
+    def packed(self, like: torch.Tensor) -> torch.Tensor:
+        """Return all coefficients in one row, with the device and the precision of `like`."""
+        key = (like.device, like.dtype)
+        if key not in self._packed:
+            parts = [values.detach().reshape(-1) for values in self.coefficients]
+            joined = torch.cat(parts) if parts else torch.zeros(1, dtype=torch.float64)
+            self._packed[key] = joined.to(like).contiguous()
+        return self._packed[key]
+
+    def unpack(self, packed: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return one tensor per lattice, (component, z, y, x), out of one row."""
+        if not self.coefficients:
+            return ()
+        parts: Sequence[torch.Tensor] = packed.split([values.numel() for values in self.coefficients])
+        return tuple(p.view(c.shape) for p, c in zip(parts, self.coefficients, strict=True))
+
+    def bounds(self, shape: tuple[int, int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return (3,) and (3,): a box that holds the image of all voxels of a grid of `shape`."""
+        low, high = np.zeros(3), np.array(shape) - 1.0
+        for k, matrix in enumerate(self.matrix_array):
+            if k > 0:
+                low, high = low - self.reach[k - 1], high + self.reach[k - 1]
+            middle, half = (low + high) / 2, (high - low) / 2
+            center = matrix[:, :3] @ middle + matrix[:, 3]
+            spread = np.abs(matrix[:, :3]) @ half
+            low, high = center - spread, center + spread
+        return low, high
+
+    def __getstate__(self) -> dict[str, Any]:
+        fields = ("matrices", "coefficients", "degrees", "fixed")
+        return {name: self.__dict__[name] for name in fields} | {"_packed": {}}

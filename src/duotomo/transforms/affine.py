@@ -1,0 +1,79 @@
+"""The general linear map with a translation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from duotomo.errors import GeometryError
+from duotomo.geometry import VolumeGrid
+from duotomo.transforms.stages import MatrixStage
+from duotomo.transforms.transform import Physical, Transform
+from duotomo.transforms.units import center_xyz, half_size_xyz, spacing_xyz
+
+
+class Affine(Transform):
+    """`T(x) = c + M (x - c) + t`: 12 parameters, the nine entries of M row by row, and t.
+
+    Parameters are what M and t differ from the identity by. The centre c is the middle of the grid unless
+    given; with `center_mm=(0, 0, 0)`, (M, t) is the 3 x 4 matrix of homogeneous coordinates.
+
+    >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5))
+    >>> affine = Affine(grid, center_mm=(0.0, 0.0, 0.0))
+    >>> params = affine.params(matrix=[[2, 0, 0], [0, 1, 0], [0, 0, 1]], translation_mm=(0, 0, 1))
+    >>> affine.points(params, torch.tensor([3.0, 1.0, 0.0])).tolist()
+    [6.0, 1.0, 1.0]
+    """
+
+    n_params = 12
+
+    def __init__(self, grid: VolumeGrid, *, center_mm: Sequence[float] | None = None) -> None:
+        """center_mm: xyz."""
+        self.grid = grid
+        self.center_mm = center_xyz(grid) if center_mm is None else torch.as_tensor(center_mm).double()
+        # Entry (i, j) moves a corner along i by half the size along j.
+        entries = spacing_xyz(grid)[:, None] / half_size_xyz(grid)[None, :]
+        self.scale = torch.cat([entries.reshape(-1), spacing_xyz(grid)])
+
+    def params(
+        self, *, matrix: torch.Tensor | Sequence[Sequence[float]], translation_mm: Sequence[float]
+    ) -> torch.Tensor:
+        """Return the parameters of a matrix, (3, 3), and a translation, xyz."""
+        change = torch.as_tensor(matrix, dtype=torch.float64) - torch.eye(3, dtype=torch.float64)
+        shift = torch.as_tensor(translation_mm, dtype=torch.float64)
+        return torch.cat([change.reshape(-1), shift]) / self.scale
+
+    def check(self, params: torch.Tensor) -> torch.Tensor:
+        params = super().check(params)
+        determinant = float(torch.linalg.det(self._matrix(params)))
+        if not determinant > 1e-9:
+            kind = "reflects" if determinant < -1e-9 else "is singular"
+            raise GeometryError(
+                f"Affine: expected a matrix with a positive determinant; got {determinant:.6g}, which {kind}. "
+                f"Check the order and the signs of its rows."
+            )
+        return params
+
+    def stages(self, params: torch.Tensor) -> tuple[MatrixStage, ...]:
+        matrix = self._matrix(params)
+        center = self.center_mm.to(params.device)
+        shift = center - matrix @ center + (params * self.scale.to(params.device))[9:]
+        return (MatrixStage(matrix=torch.cat([matrix, shift[:, None]], dim=1)),)
+
+    def physical(self, params: torch.Tensor) -> Physical:
+        params = self.check(params)
+        shift = (params * self.scale.to(params.device))[9:]
+        return {"matrix": self._matrix(params), "translation_mm": shift, "center_mm": self.center_mm}
+
+    def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor]:
+        params = self.check(params)
+        matrix = torch.linalg.inv(self._matrix(params))
+        scale = self.scale.to(params.device)
+        shift = -(matrix @ (params * scale)[9:])
+        change = matrix - torch.eye(3, dtype=torch.float64, device=params.device)
+        return self, torch.cat([change.reshape(-1), shift]) / scale
+
+    def _matrix(self, params: torch.Tensor) -> torch.Tensor:
+        scaled = params * self.scale.to(params.device)
+        return torch.eye(3, dtype=torch.float64, device=params.device) + scaled[:9].reshape(3, 3)

@@ -1,0 +1,147 @@
+"""Cubic B-spline free-form deformation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from duotomo.errors import GeometryError, check_tensor
+from duotomo.geometry import VolumeGrid
+from duotomo.kernels.warp.reference import spline_weights
+from duotomo.transforms.stages import LatticeStage
+from duotomo.transforms.transform import Physical, Transform
+from duotomo.transforms.units import spacing_xyz
+
+FEWEST = 4
+"""Control points that act on every place, along one axis."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fit:
+    """The B-spline nearest to a field. residual_mm: the root mean square of what it leaves."""
+
+    params: torch.Tensor
+    residual_mm: float
+
+
+class BSpline(Transform):
+    """`T(x) = x + sum over control points j of B((x - x_j) / spacing) c_j`, B a product of cubic B-splines.
+
+    Parameters are the coefficients c in voxels, (xyz, z, y, x) in one row. The spline is complete between the
+    second and the last but one control point of each axis; outside it fades to zero within two spacings.
+
+    >>> grid = VolumeGrid.on_detector((65, 65, 65), (1.0, 1.0, 1.0))
+    >>> BSpline.over(grid, (9, 9, 9)).n_params
+    2187
+    """
+
+    def __init__(self, grid: VolumeGrid, lattice: VolumeGrid) -> None:
+        """lattice: its voxel centres are the control points."""
+        if min(lattice.shape) < FEWEST:
+            raise GeometryError(
+                f"BSpline: expected at least {FEWEST} control points along each of (z, y, x); got "
+                f"{lattice.shape}. A cubic spline needs {FEWEST}; use more, or an affine transform."
+            )
+        self.grid, self.lattice = grid, lattice
+        self.n_params = 3 * lattice.n_voxels
+
+    @classmethod
+    def over(cls, grid: VolumeGrid, control_shape: tuple[int, int, int]) -> BSpline:
+        """Return the spline with `control_shape` (z, y, x) control points that is complete on a grid's box.
+
+        One control point lies outside on each side, so n points cut an axis into n - 3 parts.
+        """
+        return cls(grid, control_lattice(grid, control_shape))
+
+    def params(self, *, coefficients_mm: torch.Tensor) -> torch.Tensor:
+        """Return the parameters of coefficients, (xyz, z, y, x)."""
+        check_tensor(
+            "BSpline",
+            "coefficients_mm",
+            coefficients_mm,
+            shape=(3, *self.lattice.shape),
+            axes=("xyz", "z", "y", "x"),
+            batch_ok=False,
+        )
+        return (coefficients_mm.double() / self._scale(coefficients_mm)).reshape(-1)
+
+    def stages(self, params: torch.Tensor) -> tuple[LatticeStage, ...]:
+        coefficients = params.reshape(3, *self.lattice.shape) * self._scale(params)
+        return (LatticeStage(lattice=self.lattice, coefficients=coefficients),)
+
+    def physical(self, params: torch.Tensor) -> Physical:
+        return {"coefficients_mm": self.stages(self.check(params))[0].coefficients}
+
+    def refined(self, params: torch.Tensor) -> tuple[BSpline, torch.Tensor]:
+        """Return the spline with half the spacing, and the parameters that leave T as it is on its box.
+
+        From the two-scale relation of cubic B-splines: `(c[j-1] + 6 c[j] + c[j+1]) / 8` at an old control
+        point, `(c[j] + c[j+1]) / 2` between two.
+        """
+        coefficients = self.stages(self.check(params))[0].coefficients
+        for axis in (1, 2, 3):
+            c = coefficients.movedim(axis, 0)
+            n = len(c)
+            fine = c.new_empty(2 * n - 3, *c.shape[1:])
+            fine[0::2] = (c[:-1] + c[1:]) / 2
+            fine[1::2] = (c[:-2] + 6 * c[1:-1] + c[2:]) / 8
+            coefficients = fine.movedim(0, axis)
+        n_z, n_y, n_x = coefficients.shape[1:]
+        d_z, d_y, d_x = (d / 2 for d in self.lattice.spacing_mm)
+        lattice = VolumeGrid(
+            shape=(n_z, n_y, n_x), spacing_mm=(d_z, d_y, d_x), center_mm=self.lattice.center_mm
+        )
+        finer = BSpline(self.grid, lattice)
+        return finer, finer.params(coefficients_mm=coefficients)
+
+    def fit(self, displacement_mm: torch.Tensor, grid: VolumeGrid | None = None) -> Fit:
+        """Return the parameters whose displacement is nearest to a field in the least-squares sense.
+
+        displacement_mm: (xyz, z, y, x), at the voxel centres of `grid`. Control points that act on no voxel
+        stay at zero.
+        """
+        grid = grid or self.grid
+        check_tensor(
+            "BSpline.fit",
+            "displacement_mm",
+            displacement_mm,
+            shape=(3, *grid.shape),
+            axes=("xyz", "z", "y", "x"),
+            batch_ok=False,
+        )
+        field = displacement_mm.double()
+        bases = [axis_basis(self.lattice, grid, axis).to(field.device) for axis in range(3)]
+        # The basis is a product over the axes, so its pseudo-inverse is one too.
+        inverses = [torch.linalg.pinv(basis) for basis in bases]
+        coefficients = torch.einsum("czyx,kz,jy,ix->ckji", field, *inverses)
+        left = field - torch.einsum("ckji,zk,yj,xi->czyx", coefficients, *bases)
+        residual = float(left.square().sum(dim=0).mean().sqrt())
+        return Fit(params=self.params(coefficients_mm=coefficients), residual_mm=residual)
+
+    def _scale(self, like: torch.Tensor) -> torch.Tensor:
+        return spacing_xyz(self.grid).to(like.device)[:, None, None, None]
+
+
+def control_lattice(grid: VolumeGrid, control_shape: tuple[int, int, int]) -> VolumeGrid:
+    """Return the control points of a cubic spline that is complete on a grid's box."""
+    if min(control_shape) < FEWEST:
+        raise GeometryError(
+            f"BSpline: expected at least {FEWEST} control points along each of (z, y, x); got "
+            f"{tuple(control_shape)}. A cubic spline needs {FEWEST}; use more, or an affine transform."
+        )
+    d_z, d_y, d_x = (s / (n - 3) for s, n in zip(grid.size_mm, control_shape, strict=True))
+    return VolumeGrid(shape=control_shape, spacing_mm=(d_z, d_y, d_x), center_mm=grid.center_mm)
+
+
+def axis_basis(lattice: VolumeGrid, grid: VolumeGrid, axis: int) -> torch.Tensor:
+    """Return the weight of each control point at each voxel centre along one axis: (voxel, control point)."""
+    n_voxels, n_points = grid.shape[axis], lattice.shape[axis]
+    voxels_mm = torch.arange(n_voxels, dtype=torch.float64) - (n_voxels - 1) / 2
+    voxels_mm = voxels_mm * grid.spacing_mm[axis] + grid.center_mm[axis]
+    at = (voxels_mm - lattice.center_mm[axis]) / lattice.spacing_mm[axis] + (n_points - 1) / 2
+    below = at.floor()
+    weights = spline_weights(at - below, 3)
+    index = below.long()[:, None] - 1 + torch.arange(4)
+    match = index[:, :, None] == torch.arange(n_points)
+    return (weights[:, :, None] * match).sum(dim=1)

@@ -1,0 +1,63 @@
+"""One transform after the other."""
+
+from __future__ import annotations
+
+import torch
+
+from duotomo.errors import ShapeError
+from duotomo.transforms.stages import Stage
+from duotomo.transforms.transform import Physical, Transform
+
+
+class Composition(Transform):
+    """`T(x) = T_n(... T_1(x))`: points go through the first transform first.
+
+    Parameters are those of the parts, one after the other; `split` parts them again.
+
+    >>> from duotomo.geometry import VolumeGrid
+    >>> from duotomo.transforms import Affine, BSpline
+    >>> grid = VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0))
+    >>> chain = Composition(Affine(grid), BSpline.over(grid, (5, 5, 5)))
+    >>> chain.n_params, [len(part) for part in chain.split(chain.identity())]
+    (387, [12, 375])
+    """
+
+    def __init__(self, *parts: Transform) -> None:
+        if not parts:
+            raise ShapeError("Composition: expected at least one transform; got none. Pass one or more.")
+        self.parts = parts
+        self.grid = parts[0].grid
+        self.n_params = sum(part.n_params for part in parts)
+
+    def split(self, params: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the parameters of each part."""
+        return params.split([part.n_params for part in self.parts])
+
+    def join(self, *params: torch.Tensor) -> torch.Tensor:
+        """Return the parameters of the whole, given those of each part."""
+        return torch.cat([part.check(p) for part, p in zip(self.parts, params, strict=True)])
+
+    def check(self, params: torch.Tensor) -> torch.Tensor:
+        params = super().check(params)
+        for part, p in zip(self.parts, self.split(params), strict=True):
+            part.check(p)
+        return params
+
+    def stages(self, params: torch.Tensor) -> tuple[Stage, ...]:
+        parts = zip(self.parts, self.split(params), strict=True)
+        return tuple(stage for part, p in parts for stage in part.stages(p))
+
+    def physical(self, params: torch.Tensor) -> Physical:
+        parts = enumerate(zip(self.parts, self.split(self.check(params)), strict=True), start=1)
+        return {f"{i} {type(part).__name__}": part.physical(p) for i, (part, p) in parts}
+
+    def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor] | None:
+        inverses = []
+        for part, p in zip(self.parts, self.split(self.check(params)), strict=True):
+            inverse = part.inverse(p)
+            if inverse is None:
+                return None
+            inverses.append(inverse)
+        # (A B)^-1 = B^-1 A^-1
+        inverses.reverse()
+        return Composition(*(t for t, _ in inverses)), torch.cat([p for _, p in inverses])

@@ -1,0 +1,51 @@
+"""A displacement for every voxel of a grid."""
+
+from __future__ import annotations
+
+import torch
+
+from duotomo.errors import check_tensor
+from duotomo.geometry import VolumeGrid
+from duotomo.transforms.stages import LatticeStage
+from duotomo.transforms.transform import Physical, Transform
+from duotomo.transforms.units import spacing_xyz
+
+
+class DisplacementField(Transform):
+    """`T(x) = x + u(x)`: u is given at the voxel centres of a grid, and linear between them.
+
+    Parameters are u in voxels, (xyz, z, y, x) in one row. Beyond the outermost centres u fades to zero within
+    one voxel.
+
+    >>> field = DisplacementField(VolumeGrid.on_detector((2, 2, 2), (1.0, 1.0, 1.0)))
+    >>> u_mm = torch.zeros(3, 2, 2, 2)
+    >>> u_mm[0] = 0.25
+    >>> field.points(field.params(displacement_mm=u_mm), torch.tensor([0.0, 1.0, 1.0])).tolist()
+    [0.25, 1.0, 1.0]
+    """
+
+    def __init__(self, grid: VolumeGrid) -> None:
+        self.grid = grid
+        self.n_params = 3 * grid.n_voxels
+
+    def params(self, *, displacement_mm: torch.Tensor) -> torch.Tensor:
+        """Return the parameters of a field, (xyz, z, y, x)."""
+        check_tensor(
+            "DisplacementField",
+            "displacement_mm",
+            displacement_mm,
+            shape=(3, *self.grid.shape),
+            axes=("xyz", "z", "y", "x"),
+            batch_ok=False,
+        )
+        return (displacement_mm.double() / self._scale(displacement_mm)).reshape(-1)
+
+    def stages(self, params: torch.Tensor) -> tuple[LatticeStage, ...]:
+        field = params.reshape(3, *self.grid.shape) * self._scale(params)
+        return (LatticeStage(lattice=self.grid, coefficients=field, degree=1),)
+
+    def physical(self, params: torch.Tensor) -> Physical:
+        return {"displacement_mm": self.stages(self.check(params))[0].coefficients}
+
+    def _scale(self, like: torch.Tensor) -> torch.Tensor:
+        return spacing_xyz(self.grid).to(like.device)[:, None, None, None]

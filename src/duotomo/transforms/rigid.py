@@ -1,0 +1,66 @@
+"""Rotation and translation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from duotomo.geometry import VolumeGrid
+from duotomo.transforms.stages import MatrixStage
+from duotomo.transforms.transform import Physical, Transform
+from duotomo.transforms.units import center_xyz, spacing_xyz, turn_rad
+
+
+class Rigid(Transform):
+    """`T(x) = c + R (x - c) + t`: 6 parameters, a rotation vector and a translation.
+
+    The rotation vector points along the axis and is as long as the angle: `R = exp([w])`, right-handed. The
+    centre c is the middle of the grid unless given.
+
+    >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5))
+    >>> rigid = Rigid(grid, center_mm=(0.0, 0.0, 0.0))
+    >>> params = rigid.params(rotation_deg=(0.0, 0.0, 90.0), translation_mm=(0.0, 0.0, 1.0))
+    >>> rigid.points(params, torch.tensor([1.0, 0.0, 0.0])).round(decimals=9).tolist()
+    [0.0, 1.0, 1.0]
+    """
+
+    n_params = 6
+
+    def __init__(self, grid: VolumeGrid, *, center_mm: Sequence[float] | None = None) -> None:
+        """center_mm: xyz."""
+        self.grid = grid
+        self.center_mm = center_xyz(grid) if center_mm is None else torch.as_tensor(center_mm).double()
+        self.scale = torch.cat([torch.full((3,), turn_rad(grid), dtype=torch.float64), spacing_xyz(grid)])
+
+    def params(self, *, rotation_deg: Sequence[float], translation_mm: Sequence[float]) -> torch.Tensor:
+        """Return the parameters of a rotation vector and a translation, both xyz."""
+        turn = torch.as_tensor(rotation_deg, dtype=torch.float64) * (math.pi / 180)
+        return torch.cat([turn, torch.as_tensor(translation_mm, dtype=torch.float64)]) / self.scale
+
+    def stages(self, params: torch.Tensor) -> tuple[MatrixStage, ...]:
+        scaled = params * self.scale.to(params.device)
+        x, y, z = scaled[:3]
+        zero = torch.zeros_like(x)
+        cross = torch.stack([zero, -z, y, z, zero, -x, -y, x, zero]).reshape(3, 3)
+        rotation = torch.linalg.matrix_exp(cross)
+        center = self.center_mm.to(params.device)
+        shift = center - rotation @ center + scaled[3:]
+        return (MatrixStage(matrix=torch.cat([rotation, shift[:, None]], dim=1)),)
+
+    def physical(self, params: torch.Tensor) -> Physical:
+        scaled = self.check(params) * self.scale.to(params.device)
+        return {
+            "rotation_deg": torch.rad2deg(scaled[:3]),
+            "translation_mm": scaled[3:],
+            "center_mm": self.center_mm,
+        }
+
+    def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor]:
+        params = self.check(params)
+        matrix = self.stages(params)[0].matrix
+        scale = self.scale.to(params.device)
+        # y = c + R (x - c) + t  <=>  x = c + R^T (y - c) - R^T t
+        back = -(matrix[:, :3].T @ (params * scale)[3:]) / scale[3:]
+        return self, torch.cat([-params[:3], back])

@@ -1,0 +1,120 @@
+"""What every transform is made of: matrices and lattices of displacements, applied one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from duotomo.geometry import VolumeGrid
+from duotomo.kernels.warp.point_map import PointMap
+from duotomo.kernels.warp.reference import lattice_values
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MatrixStage:
+    """`x -> M (x, 1)`. matrix: (3, 4), xyz in mm."""
+
+    matrix: torch.Tensor
+
+    def points(self, xyz_mm: torch.Tensor) -> torch.Tensor:
+        """Move points, (..., xyz)."""
+        matrix = self.matrix.to(xyz_mm.device)
+        return xyz_mm @ matrix[:, :3].T + matrix[:, 3]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LatticeStage:
+    """`x -> x + sum over control points j of B((x - x_j) / spacing) c_j`.
+
+    B is a product of B-splines: cubic for degree 3, linear for degree 1. There are no control points beyond
+    the lattice, so displacements fade to zero around it.
+
+    lattice: its voxel centres are the control points. coefficients: (xyz, z, y, x), in mm.
+    """
+
+    lattice: VolumeGrid
+    coefficients: torch.Tensor
+    degree: int = 3
+
+    def points(self, xyz_mm: torch.Tensor) -> torch.Tensor:
+        """Move points, (..., xyz)."""
+        to_lattice = index_matrix(self.lattice).inverse().to(xyz_mm.device)
+        at = xyz_mm @ to_lattice[:3, :3].T + to_lattice[:3, 3]
+        return xyz_mm + lattice_values(self.coefficients.to(xyz_mm.device), at, self.degree)
+
+
+Stage = MatrixStage | LatticeStage
+
+
+def index_matrix(grid: VolumeGrid) -> torch.Tensor:
+    """Return the matrix, (4, 4), from (z, y, x, 1), a voxel index, to (x, y, z, 1) in mm.
+
+    >>> index_matrix(VolumeGrid.on_detector((2, 4, 6), (1, 1, 1))) @ torch.tensor([0.0, 0, 0, 1]).double()
+    tensor([-2.5000,  0.5000,  0.5000,  1.0000], dtype=torch.float64)
+    """
+    spacing, center = np.array(grid.spacing_mm), np.array(grid.center_mm)
+    matrix = np.zeros((4, 4))
+    # World coordinates are in the order x, y, z; indices in the order z, y, x.
+    matrix[[2, 1, 0], [0, 1, 2]] = spacing
+    matrix[[2, 1, 0], 3] = center - (np.array(grid.shape) - 1) / 2 * spacing
+    matrix[3, 3] = 1
+    return torch.from_numpy(matrix)
+
+
+def move_points(stages: Sequence[Stage], xyz_mm: torch.Tensor) -> torch.Tensor:
+    """Move points, (..., xyz), through all stages. Differentiable in points, matrices and coefficients."""
+    for stage in stages:
+        xyz_mm = stage.points(xyz_mm)
+    return xyz_mm
+
+
+def map_tensors(
+    stages: Sequence[Stage], reference: VolumeGrid, moving: VolumeGrid
+) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+    """Return the matrices and coefficients of a `PointMap`, as differentiable functions of the stages'."""
+    to_world = index_matrix(moving)
+    matrices, coefficients = [], []
+    for stage in stages:
+        if isinstance(stage, MatrixStage):
+            matrix = stage.matrix.cpu()
+            to_world = torch.cat([matrix @ to_world, to_world[3:]])
+        else:
+            from_lattice = index_matrix(stage.lattice)
+            matrices.append((_inverse(from_lattice) @ to_world)[:3])
+            spacing_mm = torch.tensor(stage.lattice.spacing_mm, dtype=torch.float64)
+            spacing_mm = spacing_mm.to(stage.coefficients.device)
+            coefficients.append(stage.coefficients.flip(0) / spacing_mm[:, None, None, None])
+            to_world = from_lattice
+    matrices.append((_inverse(index_matrix(reference)) @ to_world)[:3])
+    return torch.stack(matrices), tuple(coefficients)
+
+
+def map_points(stages: Sequence[Stage], reference: VolumeGrid, moving: VolumeGrid) -> PointMap:
+    """Return the map from voxel indices of the moving grid to those of the reference grid."""
+    matrices, coefficients = map_tensors(stages, reference, moving)
+    fixed, is_fixed = [], True
+    for stage in stages:
+        if isinstance(stage, MatrixStage):
+            is_fixed = False
+        else:
+            fixed.append(is_fixed)
+            is_fixed = True
+    return PointMap(
+        matrices=matrices.detach(),
+        coefficients=tuple(values.detach() for values in coefficients),
+        degrees=tuple(stage.degree for stage in stages if isinstance(stage, LatticeStage)),
+        fixed=(*fixed, is_fixed),
+    )
+
+
+def _inverse(matrix: torch.Tensor) -> torch.Tensor:
+    # Written out, so that zeros stay exactly zero: rows of voxels are known to run along a lattice by them.
+    inverse = torch.zeros(4, 4, dtype=torch.float64)
+    for world, index in ((0, 2), (1, 1), (2, 0)):
+        inverse[index, world] = 1 / matrix[world, index]
+        inverse[index, 3] = -matrix[world, 3] / matrix[world, index]
+    inverse[3, 3] = 1
+    return inverse

@@ -1,0 +1,278 @@
+"""What a transform is: parameters to a map of points, and with it warps and their derivatives."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import torch
+
+from duotomo.errors import GeometryError, ShapeError, check_same, check_tensor
+from duotomo.geometry import VolumeGrid
+from duotomo.kernels.dispatch import warp_kernels
+from duotomo.kernels.warp.point_map import PointMap
+from duotomo.operators import Warp
+from duotomo.transforms.stages import LatticeStage, Stage, map_points, map_tensors, move_points
+
+MOST_IMAGES = 64
+"""More parameters than this have no use for one derivative image each."""
+
+Physical = Mapping[str, "torch.Tensor | Physical"]
+
+
+class Transform(ABC):
+    """Takes points of the moving frame to the reference frame, `x -> T(x)`, by parameters.
+
+    Parameters are a float64 tensor, (n_params,), passed to every call; zeros are the identity. They are
+    scaled so that a unit step of one moves the corners of `grid` by about a voxel; `physical` says what they
+    are in millimetres and degrees.
+
+    A new transform sets `grid` and `n_params`, and writes `stages` and `physical`; all else follows. Warps
+    are between a reference grid, where the volume lives, and a moving grid, where it is seen; both are `grid`
+    unless given, and the moving grid is like the reference grid unless given.
+    """
+
+    grid: VolumeGrid
+    n_params: int
+
+    @abstractmethod
+    def stages(self, params: torch.Tensor) -> tuple[Stage, ...]:
+        """Return the matrices and lattices that make up T, differentiable in `params`."""
+
+    @abstractmethod
+    def physical(self, params: torch.Tensor) -> Physical:
+        """Return what the parameters mean, in millimetres and degrees, by name."""
+
+    def identity(self) -> torch.Tensor:
+        """Return the parameters that move nothing: zeros."""
+        return torch.zeros(self.n_params, dtype=torch.float64)
+
+    def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor] | None:
+        """Return the inverse as a transform and its parameters, or None if it has no closed form."""
+        return None
+
+    def check(self, params: torch.Tensor) -> torch.Tensor:
+        """Return the parameters in float64; raise if they are not parameters of this transform."""
+        where = type(self).__name__
+        check_tensor(where, "params", params, shape=(self.n_params,), axes=("parameter",), batch_ok=False)
+        return params.double()
+
+    def points(self, params: torch.Tensor, xyz_mm: torch.Tensor) -> torch.Tensor:
+        """Return where points go: (..., xyz) -> (..., xyz), in mm, float64.
+
+        Differentiable in both arguments.
+        """
+        xyz_mm = _check_points(type(self).__name__, xyz_mm)
+        return move_points(self.stages(self.check(params)), xyz_mm)
+
+    def jacobian(self, params: torch.Tensor, xyz_mm: torch.Tensor) -> torch.Tensor:
+        """Return `dT_i / dx_j` at points: (..., xyz) -> (..., i, j)."""
+        xyz_mm = _check_points(type(self).__name__, xyz_mm)
+        stages = self.stages(self.check(params))
+        columns = []
+        for axis in range(3):
+            along = torch.zeros_like(xyz_mm)
+            along[..., axis] = 1
+            columns.append(torch.func.jvp(lambda at: move_points(stages, at), (xyz_mm,), (along,))[1])
+        return torch.stack(columns, dim=-1)
+
+    def warp(
+        self,
+        params: torch.Tensor,
+        reference: VolumeGrid | None = None,
+        moving: VolumeGrid | None = None,
+        *,
+        cubic: bool = False,
+    ) -> Warp:
+        """Return the operator `f -> f(T(.))`, from volumes on the reference grid to volumes on the moving grid.
+
+        cubic: interpolate by Keys' cubic convolution instead of linearly.
+        """
+        reference, moving = self._grids(reference, moving)
+        point_map = self._map(self.check(params), reference, moving)
+        return Warp(point_map, domain=reference.shape, range=moving.shape, cubic=cubic)
+
+    def jvp(
+        self,
+        params: torch.Tensor,
+        volume: torch.Tensor,
+        d_params: torch.Tensor,
+        reference: VolumeGrid | None = None,
+        moving: VolumeGrid | None = None,
+        *,
+        cubic: bool = False,
+        central_step: float | None = None,
+    ) -> torch.Tensor:
+        """Return the derivative of the warped volume along `d_params`: (..., z, y, x).
+
+        `grad f(T(x)) . dT(x)`, or with `central_step` h, `(T(p + h d) f - T(p - h d) f) / (2 h)`.
+        """
+        reference, moving = self._grids(reference, moving)
+        params, d_params = self.check(params), self.check(d_params)
+        self._check_volume(volume, reference)
+        if central_step is not None:
+            ahead, behind = (
+                self.warp(params + sign * central_step * d_params, reference, moving, cubic=cubic)
+                for sign in (1, -1)
+            )
+            return (ahead(volume) - behind(volume)) / (2 * central_step)
+        point_map = self._map(params, reference, moving)
+        (_, (d_matrices, *d_coefficients)) = torch.func.jvp(
+            lambda p: _flat(map_tensors(self.stages(p), reference, moving)), (params,), (d_params,)
+        )
+        change = PointMap(
+            matrices=d_matrices, coefficients=tuple(d_coefficients), degrees=point_map.degrees
+        )
+        volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
+        images = volume.new_empty(len(volumes), *moving.shape)
+        for one, image in zip(volumes, images, strict=True):
+            warp_kernels(volume.device).differentiate(one, image, point_map, change, cubic=cubic)
+        return images.reshape(*volume.shape[:-3], *moving.shape)
+
+    def vjp(
+        self,
+        params: torch.Tensor,
+        volume: torch.Tensor,
+        cotangent: torch.Tensor,
+        reference: VolumeGrid | None = None,
+        moving: VolumeGrid | None = None,
+        *,
+        cubic: bool = False,
+        central_step: float | None = None,
+    ) -> torch.Tensor:
+        """Return the gradient in the parameters of `<T f, cotangent>`: (n_params,), float64.
+
+        cotangent: (..., z, y, x) on the moving grid, with the batch of `volume`; the sum over the batch is
+        returned. central_step: as in `jvp`, one parameter after the other.
+        """
+        reference, moving = self._grids(reference, moving)
+        params = self.check(params)
+        self._check_volume(volume, reference)
+        where = type(self).__name__
+        shape = (*volume.shape[:-3], *moving.shape)
+        axes = (*(f"batch {i}" for i in range(volume.ndim - 3)), "z", "y", "x")
+        check_tensor(where, "cotangent", cotangent, shape=shape, axes=axes, batch_ok=False)
+        check_same(where, "cotangent", cotangent, device=volume.device, dtype=volume.dtype)
+        if central_step is not None:
+            images = self.derivative_images(
+                params, volume, reference, moving, cubic=cubic, central_step=central_step
+            )
+            return (images.double() * cotangent.double()).flatten(1).sum(dim=1).to(params.device)
+        leaf = params.detach().requires_grad_()
+        with torch.enable_grad():
+            tensors = _flat(map_tensors(self.stages(leaf), reference, moving))
+        point_map = self._map(params, reference, moving)
+        totals = [torch.zeros_like(tensor) for tensor in tensors]
+        volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
+        cotangents = cotangent.detach().reshape(-1, *moving.shape).contiguous()
+        for one, image in zip(volumes, cotangents, strict=True):
+            d_matrices, d_coefficients = warp_kernels(volume.device).pull_back(
+                one, image, point_map, cubic=cubic
+            )
+            for total, part in zip(totals, (d_matrices, *d_coefficients), strict=True):
+                total += part.to(total)
+        used = [(t, total) for t, total in zip(tensors, totals, strict=True) if t.requires_grad]
+        (gradient,) = torch.autograd.grad([t for t, _ in used], leaf, [total for _, total in used])
+        return gradient
+
+    def derivative_images(
+        self,
+        params: torch.Tensor,
+        volume: torch.Tensor,
+        reference: VolumeGrid | None = None,
+        moving: VolumeGrid | None = None,
+        *,
+        cubic: bool = False,
+        central_step: float | None = None,
+    ) -> torch.Tensor:
+        """Return the derivative of the warped volume in every parameter: (parameter, ..., z, y, x)."""
+        reference, moving = self._grids(reference, moving)
+        params = self.check(params)
+        if self.n_params > MOST_IMAGES:
+            raise ShapeError(
+                f"{type(self).__name__}: expected at most {MOST_IMAGES} parameters for one derivative image "
+                f"each; got {self.n_params}. Use jvp and vjp, which need no images."
+            )
+        along = torch.eye(self.n_params, dtype=torch.float64, device=params.device)
+        if central_step is not None or any(isinstance(stage, LatticeStage) for stage in self.stages(params)):
+            return torch.stack(
+                [
+                    self.jvp(
+                        params, volume, d, reference, moving, cubic=cubic, central_step=central_step
+                    )
+                    for d in along
+                ]
+            )
+        self._check_volume(volume, reference)
+        point_map = self._map(params, reference, moving)
+        derivatives = torch.func.jacfwd(
+            lambda p: map_tensors(self.stages(p), reference, moving)[0][0]
+        )(params)
+        volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
+        images = volume.new_empty(self.n_params, len(volumes), *moving.shape)
+        slopes = volume.new_empty(3, *moving.shape)
+        z, y, x = (torch.arange(n).to(volume) for n in moving.shape)
+        for one, of_all in zip(volumes, images.unbind(1), strict=True):
+            warp_kernels(volume.device).slopes(one, slopes, point_map, cubic=cubic)
+            for image, matrix in zip(of_all, derivatives.unbind(-1), strict=True):
+                image.zero_()
+                for slope, (a, b, c, d) in zip(slopes, matrix.tolist(), strict=True):
+                    if any((a, b, c, d)):
+                        image.addcmul_(slope, (a * z + d)[:, None, None] + (b * y)[:, None] + c * x)
+        return images.reshape(self.n_params, *volume.shape[:-3], *moving.shape)
+
+    def displacement(self, params: torch.Tensor, grid: VolumeGrid | None = None) -> torch.Tensor:
+        """Return `T(x) - x` at the voxel centres of a grid: (xyz, z, y, x), in mm, float64."""
+        grid = grid or self.grid
+        point_map = map_points(self.stages(self.check(params)), grid, grid)
+        where = params.new_empty(3, *grid.shape, dtype=torch.float64)
+        warp_kernels(where.device).positions(where, point_map)
+        for at, n, spacing_mm, axis in zip(where, grid.shape, grid.spacing_mm, range(3), strict=True):
+            index = torch.arange(n, dtype=torch.float64, device=where.device)
+            at -= index.reshape(-1, *(1,) * (2 - axis))
+            at *= spacing_mm
+        return where.flip(0)
+
+    def determinants(self, params: torch.Tensor, grid: VolumeGrid | None = None) -> torch.Tensor:
+        """Return the determinant of T's Jacobian at the voxel centres of a grid: (z, y, x), float64.
+
+        The volume that a small piece of tissue has in the reference frame, per volume in the moving frame; T
+        folds where it is not positive.
+        """
+        grid = grid or self.grid
+        point_map = map_points(self.stages(self.check(params)), grid, grid)
+        values = params.new_empty(grid.shape, dtype=torch.float64)
+        warp_kernels(values.device).determinants(values, point_map)
+        return values
+
+    def _grids(
+        self, reference: VolumeGrid | None, moving: VolumeGrid | None
+    ) -> tuple[VolumeGrid, VolumeGrid]:
+        reference = reference or self.grid
+        return reference, moving or reference
+
+    def _map(self, params: torch.Tensor, reference: VolumeGrid, moving: VolumeGrid) -> PointMap:
+        point_map = map_points(self.stages(params), reference, moving)
+        low, high = point_map.bounds(moving.shape)
+        for axis, name in enumerate("zyx"):
+            n = reference.shape[axis]
+            if high[axis] <= -1 or low[axis] >= n:
+                raise GeometryError(
+                    f"{type(self).__name__}: expected the moving grid to land on the reference grid; got "
+                    f"voxels {low[axis]:.6g} to {high[axis]:.6g} along {name}, where the reference has 0 to "
+                    f"{n - 1}. Check the grids' center_mm, or start from a transform that overlaps."
+                )
+        return point_map
+
+    def _check_volume(self, volume: torch.Tensor, reference: VolumeGrid) -> None:
+        check_tensor(type(self).__name__, "volume", volume, shape=reference.shape, axes=("z", "y", "x"))
+
+
+def _flat(tensors: tuple[torch.Tensor, tuple[torch.Tensor, ...]]) -> tuple[torch.Tensor, ...]:
+    return tensors[0], *tensors[1]
+
+
+def _check_points(where: str, xyz_mm: torch.Tensor) -> torch.Tensor:
+    check_tensor(where, "xyz_mm", xyz_mm, shape=(3,), axes=("xyz",))
+    return xyz_mm.double()
+

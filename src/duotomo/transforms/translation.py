@@ -1,0 +1,43 @@
+"""Translation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from duotomo.geometry import VolumeGrid
+from duotomo.transforms.stages import MatrixStage
+from duotomo.transforms.transform import Physical, Transform
+from duotomo.transforms.units import spacing_xyz
+
+
+class Translation(Transform):
+    """`T(x) = x + t`: 3 parameters, t in voxels along x, y and z.
+
+    >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5))
+    >>> shift = Translation(grid)
+    >>> params = shift.params(translation_mm=(1.0, 0.0, -2.0))
+    >>> params.tolist(), shift.points(params, torch.zeros(3)).tolist()
+    ([2.0, 0.0, -2.0], [1.0, 0.0, -2.0])
+    """
+
+    n_params = 3
+
+    def __init__(self, grid: VolumeGrid) -> None:
+        self.grid = grid
+
+    def params(self, *, translation_mm: Sequence[float]) -> torch.Tensor:
+        """Return the parameters of a translation, xyz."""
+        return torch.as_tensor(translation_mm, dtype=torch.float64) / spacing_xyz(self.grid)
+
+    def stages(self, params: torch.Tensor) -> tuple[MatrixStage, ...]:
+        shift = params * spacing_xyz(self.grid).to(params.device)
+        eye = torch.eye(3, dtype=torch.float64, device=params.device)
+        return (MatrixStage(matrix=torch.cat([eye, shift[:, None]], dim=1)),)
+
+    def physical(self, params: torch.Tensor) -> Physical:
+        return {"translation_mm": self.check(params) * spacing_xyz(self.grid).to(params.device)}
+
+    def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor]:
+        return self, -self.check(params)

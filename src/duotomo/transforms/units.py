@@ -1,0 +1,29 @@
+"""The sizes that scale parameters: a unit step moves the corners of a grid by about a voxel."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from duotomo.geometry import VolumeGrid
+
+
+def spacing_xyz(grid: VolumeGrid) -> torch.Tensor:
+    """Return the voxel's edges, xyz, in mm."""
+    return torch.tensor(grid.spacing_mm[::-1], dtype=torch.float64)
+
+
+def center_xyz(grid: VolumeGrid) -> torch.Tensor:
+    """Return the middle of the grid, xyz, in mm."""
+    return torch.tensor(grid.center_mm[::-1], dtype=torch.float64)
+
+
+def half_size_xyz(grid: VolumeGrid) -> torch.Tensor:
+    """Return how far the corners lie from the middle, xyz, in mm."""
+    return torch.tensor(grid.size_mm[::-1], dtype=torch.float64) / 2
+
+
+def turn_rad(grid: VolumeGrid) -> float:
+    """Return the rotation about the middle that moves the corners by about a voxel."""
+    return math.prod(grid.spacing_mm) ** (1 / 3) / (math.hypot(*grid.size_mm) / 2)

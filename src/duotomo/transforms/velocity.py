@@ -1,0 +1,104 @@
+"""Diffeomorphic deformation by a stationary velocity field."""
+
+from __future__ import annotations
+
+import torch
+
+from duotomo.errors import check_tensor
+from duotomo.geometry import VolumeGrid
+from duotomo.kernels.warp.reference import lattice_values, spline_weights
+from duotomo.transforms.bspline import control_lattice
+from duotomo.transforms.stages import LatticeStage
+from duotomo.transforms.transform import Physical, Transform
+from duotomo.transforms.units import spacing_xyz
+
+N_SQUARINGS = 6
+
+
+class Velocity(Transform):
+    """`T = exp(v)`: where points are after flowing along v for a unit of time; its inverse is `exp(-v)`.
+
+    v is a cubic B-spline. Its flow is integrated by scaling and squaring, `exp(v) = exp(v / 2^n)^(2^n)`, on a
+    lattice of twice the resolution, between whose points it is a cubic B-spline too: T is a free-form
+    deformation whose coefficients follow from v. The first short step is a midpoint step, `h v(x + h v(x) /
+    2)`.
+
+    Parameters are the coefficients of v in voxels, (xyz, z, y, x) in one row.
+
+    >>> grid = VolumeGrid.on_detector((16, 16, 16), (1.0, 1.0, 1.0))
+    >>> flow = Velocity.over(grid, (6, 6, 6))
+    >>> flow.n_params
+    648
+    """
+
+    def __init__(self, grid: VolumeGrid, lattice: VolumeGrid) -> None:
+        """lattice: its voxel centres are the control points of v."""
+        self.grid, self.lattice = grid, lattice
+        self.n_params = 3 * lattice.n_voxels
+        n_z, n_y, n_x = (2 * n - 1 for n in lattice.shape)
+        d_z, d_y, d_x = (d / 2 for d in lattice.spacing_mm)
+        self.fine = VolumeGrid(
+            shape=(n_z, n_y, n_x), spacing_mm=(d_z, d_y, d_x), center_mm=lattice.center_mm
+        )
+
+    @classmethod
+    def over(cls, grid: VolumeGrid, control_shape: tuple[int, int, int]) -> Velocity:
+        """Return the flow with `control_shape` (z, y, x) control points, placed as `BSpline.over` does."""
+        return cls(grid, control_lattice(grid, control_shape))
+
+    def params(self, *, velocities_mm: torch.Tensor) -> torch.Tensor:
+        """Return the parameters of the coefficients of v, (xyz, z, y, x), in mm per unit of time."""
+        check_tensor(
+            "Velocity",
+            "velocities_mm",
+            velocities_mm,
+            shape=(3, *self.lattice.shape),
+            axes=("xyz", "z", "y", "x"),
+            batch_ok=False,
+        )
+        return (velocities_mm.double() / self._scale(velocities_mm)).reshape(-1)
+
+    def stages(self, params: torch.Tensor) -> tuple[LatticeStage, ...]:
+        device = params.device
+        coarse_mm = torch.tensor(self.lattice.spacing_mm[::-1], dtype=torch.float64, device=device)
+        velocity = self._velocities(params) / coarse_mm[:, None, None, None]
+        # In units of the fine lattice, components in the order z, y, x.
+        velocity = 2 * velocity.flip(0)
+        nodes = _nodes(self.fine.shape).to(device)
+        step = 0.5**N_SQUARINGS
+        half_way = nodes + step / 2 * lattice_values(velocity, nodes / 2, 3)
+        moved = step * lattice_values(velocity, half_way / 2, 3)
+        to_coefficients = [_interpolation(n).to(device) for n in self.fine.shape]
+        for _ in range(N_SQUARINGS):
+            coefficients = torch.einsum("zyxc,kz,jy,ix->ckji", moved, *to_coefficients)
+            # (id + u)(id + u) = id + u + u(id + u)
+            moved = moved + lattice_values(coefficients, nodes + moved, 3)
+        coefficients = torch.einsum("zyxc,kz,jy,ix->ckji", moved, *to_coefficients)
+        fine_mm = coarse_mm / 2
+        coefficients = coefficients.flip(0) * fine_mm[:, None, None, None]
+        return (LatticeStage(lattice=self.fine, coefficients=coefficients),)
+
+    def physical(self, params: torch.Tensor) -> Physical:
+        return {"velocities_mm": self._velocities(self.check(params))}
+
+    def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor]:
+        return self, -self.check(params)
+
+    def _velocities(self, params: torch.Tensor) -> torch.Tensor:
+        return params.reshape(3, *self.lattice.shape) * self._scale(params)
+
+    def _scale(self, like: torch.Tensor) -> torch.Tensor:
+        return spacing_xyz(self.grid).to(like.device)[:, None, None, None]
+
+
+def _nodes(shape: tuple[int, int, int]) -> torch.Tensor:
+    axes = [torch.arange(n, dtype=torch.float64) for n in shape]
+    return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
+
+
+def _interpolation(n: int) -> torch.Tensor:
+    """Return the matrix from values at n control points to the coefficients that take them there."""
+    side, middle = (float(w) for w in spline_weights(torch.tensor(0.0, dtype=torch.float64), 3)[:2])
+    weights = torch.diag(torch.full((n,), middle, dtype=torch.float64))
+    off = torch.full((n - 1,), side, dtype=torch.float64)
+    return torch.linalg.inv(weights + torch.diag(off, 1) + torch.diag(off, -1))
