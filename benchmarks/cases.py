@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from math import radians
+from math import cos, radians, sin
+
+import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.phantoms import Ellipsoid, EllipticCylinder
+from duotomo.transforms import Affine, BSpline, Transform
 
 VALUE_PER_MM = 0.05
 GAP_MM = 5.0
@@ -81,3 +84,27 @@ def slab_cylinder(volume_grid: VolumeGrid) -> EllipticCylinder:
         height_mm=(n_slabs - 2 * margin) * slab_mm,
         value=VALUE_PER_MM,
     )
+
+
+WARPS = ("affine", "bspline")
+WARP_SPACING_MM = (0.215, 0.215, 0.215)
+
+
+def warp(
+    name: str, shape: tuple[int, int, int], control_shape: tuple[int, int, int]
+) -> tuple[Transform, torch.Tensor]:
+    """Return a transform on a grid of `shape` (z, y, x), and parameters that move it by some voxels."""
+    volume_grid = grid(shape, WARP_SPACING_MM)
+    if name == "affine":
+        affine = Affine(volume_grid)
+        turn_z, turn_x = radians(6.0), radians(-4.0)
+        about_z = [[cos(turn_z), -sin(turn_z), 0.0], [sin(turn_z), cos(turn_z), 0.0], [0.0, 0.0, 1.0]]
+        about_x = [[1.0, 0.0, 0.0], [0.0, cos(turn_x), -sin(turn_x)], [0.0, sin(turn_x), cos(turn_x)]]
+        stretch = [[1.05, 0.03, 0.0], [0.0, 0.97, 0.02], [0.01, 0.0, 1.02]]
+        matrix = torch.tensor(about_z) @ torch.tensor(about_x) @ torch.tensor(stretch)
+        shift_mm = [n * d for n, d in zip((2.3, -1.7, 3.1), WARP_SPACING_MM[::-1], strict=True)]
+        return affine, affine.params(matrix=matrix, translation_mm=shift_mm)
+    spline = BSpline.over(volume_grid, control_shape)
+    # In voxels.
+    draw = torch.randn(spline.n_params, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return spline, 3.0 * draw

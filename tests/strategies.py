@@ -79,3 +79,14 @@ def scans(draw: st.DrawFn, *, tilting: bool | None = None) -> tuple[VolumeGrid, 
     )
     acquisition.check_above(grid)
     return grid, acquisition
+
+
+@st.composite
+def grid_pairs(draw: st.DrawFn) -> tuple[VolumeGrid, VolumeGrid]:
+    """Draw a reference grid, and a moving grid of other voxels whose middle lies in the reference's box."""
+    reference = draw(grids())
+    shape = draw(st.tuples(counts(), counts(), counts()))
+    spacing_mm = draw(st.tuples(*[sixteenths(0.25, 4)] * 3))
+    along = draw(st.tuples(*[sixteenths(-0.4375, 0.4375)] * 3))
+    z_mm, y_mm, x_mm = np.array(reference.center_mm) + np.multiply(along, reference.size_mm)
+    return reference, VolumeGrid(shape=shape, spacing_mm=spacing_mm, center_mm=(z_mm, y_mm, x_mm))

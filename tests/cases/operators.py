@@ -9,6 +9,8 @@ import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import LinearOperator, Projector, Weighting
+from duotomo.transforms import Transform
+from tests.cases.transforms import MOVING, REFERENCE, draw_params, transforms
 
 OperatorCase = tuple[str, Callable[[torch.dtype], LinearOperator]]
 
@@ -54,6 +56,20 @@ def weighting(dtype: torch.dtype) -> Weighting:
     return Weighting(weights.to(dtype))
 
 
+def warp(
+    name: str,
+    *,
+    cubic: bool = False,
+    reference: VolumeGrid = REFERENCE,
+    moving: VolumeGrid = MOVING,
+    size_voxels: float = 1.5,
+) -> Callable[[torch.dtype], LinearOperator]:
+    """Return what builds a warp by one of the transforms; it works in any precision."""
+    transform: Transform = dict(transforms())[name](reference)
+    params = draw_params(transform, seed=4, size_voxels=size_voxels, turn_deg=60.0)
+    return lambda dtype: transform.warp(params, reference, moving, cubic=cubic)
+
+
 def operators() -> list[OperatorCase]:
     """Return the name and the builder of every case."""
     static, tilting = projector(sweep()), projector(sweep(tilt_rad=math.radians(10)))
@@ -66,6 +82,8 @@ def operators() -> list[OperatorCase]:
         detector_shape=(9, 11),
         pixel_spacing_mm=(0.9, 1.1),
     )
+    seen = warp("affine", moving=GRID)
+    column = VolumeGrid(shape=(5, 4, 1), spacing_mm=(1.5, 1.0, 4.0), center_mm=(8.0, 3.0, -1.0))
     return [
         ("projector static", static),
         ("projector tilting", tilting),
@@ -81,9 +99,18 @@ def operators() -> list[OperatorCase]:
         ("projector source near", projector(near, VolumeGrid.on_detector((4, 6, 7), (1.5, 1.0, 0.8)))),
         # Wider than a vector and than a block of the CPU kernel, in both directions.
         ("projector wide", projector(sweep(), VolumeGrid.on_detector((3, 40, 150), (1.0, 0.2, 0.08)))),
+        ("warp by a rigid transform", warp("rigid")),
+        ("warp by a rigid transform, cubic", warp("rigid", cubic=True)),
+        ("warp by a B-spline", warp("B-spline")),
+        ("warp by a B-spline, cubic", warp("B-spline", cubic=True)),
+        ("warp through two lattices", warp("field after rigid after B-spline")),
+        ("warp of one column", warp("rigid", reference=column, moving=column, size_voxels=0.3)),
+        # Rows of several vectors of the CPU kernel, and a remainder.
+        ("warp to long rows", warp("velocity", moving=MOVING.refine((1, 1, 5)))),
         ("weighting", weighting),
         ("weighted projector", lambda dtype: weighting(dtype) @ static(dtype)),
         ("adjoint of the projector", lambda dtype: static(dtype).adjoint),
+        ("projector of a warped volume", lambda dtype: static(dtype) @ seen(dtype)),
         ("normal operator", lambda dtype: tilting(dtype).adjoint @ tilting(dtype)),
         ("sum", lambda dtype: static(dtype) + tilting(dtype)),
         ("scaled", lambda dtype: -2.5 * tilting(dtype)),

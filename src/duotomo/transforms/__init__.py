@@ -1,9 +1,18 @@
 """Transforms from the moving frame to the reference frame: parameters in, warps and derivatives out."""
 
 from duotomo.transforms.affine import Affine
+from duotomo.transforms.bending import BendingEnergy
 from duotomo.transforms.bspline import BSpline, Fit
 from duotomo.transforms.composition import Composition
+from duotomo.transforms.deformation import (
+    DeformationStatistics,
+    Folding,
+    deformation_statistics,
+    folding,
+    target_registration_error,
+)
 from duotomo.transforms.displacement_field import DisplacementField
+from duotomo.transforms.inversion import Inverse, InvertedPoints, InverseStatus, inverse, invert_points
 from duotomo.transforms.rigid import Rigid
 from duotomo.transforms.transform import Transform
 from duotomo.transforms.translation import Translation
@@ -12,11 +21,22 @@ from duotomo.transforms.velocity import Velocity
 __all__ = [
     "Affine",
     "BSpline",
+    "BendingEnergy",
     "Composition",
+    "DeformationStatistics",
     "DisplacementField",
     "Fit",
+    "Folding",
+    "Inverse",
+    "InverseStatus",
+    "InvertedPoints",
     "Rigid",
     "Transform",
     "Translation",
     "Velocity",
+    "deformation_statistics",
+    "folding",
+    "inverse",
+    "invert_points",
+    "target_registration_error",
 ]

@@ -1,0 +1,83 @@
+"""The bending energy of a B-spline deformation: how much it curves."""
+
+from __future__ import annotations
+
+import torch
+
+from duotomo.kernels.warp.reference import spline_weights
+from duotomo.transforms.bspline import BSpline
+
+
+class BendingEnergy:
+    """`E = 1/V integral over the box of sum over i, j, c of (d^2 u_c / dx_i dx_j)^2`, in 1/mm^2.
+
+    u is the displacement in mm, a cubic spline in each coordinate, so the integral over the spline's box, V
+    being its volume, is exact: a quadratic form `c^T K c` in the coefficients, whose K is a sum of products
+    of three small matrices, one per axis. Affine displacements have none.
+
+    >>> from duotomo.geometry import VolumeGrid
+    >>> spline = BSpline.over(VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0)), (5, 5, 5))
+    >>> energy = BendingEnergy(spline)
+    >>> energy.value(spline.identity())
+    0.0
+    """
+
+    def __init__(self, spline: BSpline) -> None:
+        self.spline = spline
+        grams = [_grams(n, d) for n, d in zip(spline.lattice.shape, spline.lattice.spacing_mm, strict=True)]
+        # Each pair of derivatives (i, j) is one product of one-dimensional integrals; mixed ones count twice.
+        self._terms = []
+        for i in range(3):
+            for j in range(i, 3):
+                orders = [(i == axis) + (j == axis) for axis in range(3)]
+                factors = [grams[axis][order] for axis, order in enumerate(orders)]
+                self._terms.append((1.0 if i == j else 2.0, factors))
+
+    def value(self, params: torch.Tensor) -> float:
+        """Return E."""
+        return 0.5 * float(self.spline.check(params) @ self.gradient(params))
+
+    def gradient(self, params: torch.Tensor) -> torch.Tensor:
+        """Return the gradient of E in the parameters, `2 K c` scaled to them."""
+        return self.hessian_vector(params, params)
+
+    def hessian_vector(self, params: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
+        """Return the Hessian of E, which does not depend on where it is taken, times a direction."""
+        self.spline.check(params)
+        direction = self.spline.check(direction)
+        coefficients = self.spline.stages(direction)[0].coefficients
+        total = torch.zeros_like(coefficients)
+        for factor, matrices in self._terms:
+            moved = [matrix.to(coefficients.device) for matrix in matrices]
+            total += factor * torch.einsum("czyx,zk,yj,xi->ckji", coefficients, *moved)
+        scale = self.spline.grid.spacing_mm[::-1]
+        scale_mm = torch.tensor(scale, dtype=torch.float64, device=total.device)
+        return (2 * total * scale_mm[:, None, None, None]).reshape(-1)
+
+
+def _grams(n: int, spacing_mm: float) -> list[torch.Tensor]:
+    """Return, for derivatives of order 0, 1 and 2, the mean over the box of products of basis functions.
+
+    Each (n, n), along one axis: `G[a, b] = 1/L integral of B_a^(order) B_b^(order)`, over the n - 3 spacings
+    where the spline is complete.
+    """
+    # Products of two cubics have degree 6: four Gauss points per spacing integrate them exactly.
+    nodes = torch.tensor([-0.8611363115940526, -0.3399810435848563, 0.3399810435848563, 0.8611363115940526])
+    weights = torch.tensor([0.3478548451374538, 0.6521451548625461, 0.6521451548625461, 0.3478548451374538])
+    t, weights = (1 + nodes.double()) / 2, weights.double() / 2
+    n_cells = n - 3
+    grams = []
+    for order in range(3):
+        values = _derivatives(t, order) / spacing_mm**order
+        cell = torch.einsum("ga,gb,g->ab", values, values, weights) / n_cells
+        gram = torch.zeros(n, n, dtype=torch.float64)
+        for start in range(n_cells):
+            gram[start : start + 4, start : start + 4] += cell
+        grams.append(gram)
+    return grams
+
+
+def _derivatives(t: torch.Tensor, order: int) -> torch.Tensor:
+    if order < 2:
+        return spline_weights(t, 3, derivative=order)
+    return torch.stack([1 - t, 3 * t - 2, 1 - 3 * t, t], dim=-1)

@@ -1,0 +1,135 @@
+"""What a deformation does: how far it moves tissue, how it changes volume, where it folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from duotomo.errors import ShapeError, check_same, check_tensor
+from duotomo.geometry import VolumeGrid
+from duotomo.geometry.frame import voxel_to_world
+from duotomo.transforms.transform import Transform
+
+Point = tuple[float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folding:
+    """How often T folds on a grid: the voxels whose Jacobian determinant is not positive.
+
+    worst_mm: xyz of the voxel with the lowest determinant, folded or not.
+    """
+
+    n_folded: int
+    n_voxels: int
+    lowest_determinant: float
+    worst_mm: Point
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeformationStatistics:
+    """Displacements and volume changes over a grid, or over a mask on it; lengths in mm."""
+
+    n_voxels: int
+    mean_mm: float
+    median_mm: float
+    percentile_95_mm: float
+    largest_mm: float
+    mean_xyz_mm: Point
+    mean_determinant: float
+    highest_determinant: float
+    folding: Folding
+
+
+def folding(
+    transform: Transform,
+    params: torch.Tensor,
+    grid: VolumeGrid | None = None,
+    mask: torch.Tensor | None = None,
+) -> Folding:
+    """Count the voxels of a grid, or of a mask on it, where T folds."""
+    grid = grid or transform.grid
+    chosen = _chosen("folding", mask, grid)
+    return _folding(transform.determinants(params, grid).cpu(), grid, chosen)
+
+
+def deformation_statistics(
+    transform: Transform,
+    params: torch.Tensor,
+    grid: VolumeGrid | None = None,
+    mask: torch.Tensor | None = None,
+) -> DeformationStatistics:
+    """Return what T does over a grid of the moving frame, or over a mask on it.
+
+    mask: (z, y, x), bool.
+
+    >>> from duotomo.transforms import Translation
+    >>> shift = Translation(VolumeGrid.on_detector((4, 4, 4), (1.0, 1.0, 1.0)))
+    >>> deformation_statistics(shift, shift.params(translation_mm=(3.0, 0.0, 4.0))).mean_mm
+    5.0
+    """
+    grid = grid or transform.grid
+    chosen = _chosen("deformation_statistics", mask, grid)
+    moved_mm = transform.displacement(params, grid).cpu()[:, chosen]
+    lengths_mm = moved_mm.norm(dim=0)
+    ordered_mm = lengths_mm.sort().values
+    determinants = transform.determinants(params, grid).cpu()
+    x, y, z = moved_mm.mean(dim=1).tolist()
+    last = len(ordered_mm) - 1
+    return DeformationStatistics(
+        n_voxels=len(lengths_mm),
+        mean_mm=float(lengths_mm.mean()),
+        median_mm=float(ordered_mm[last // 2]),
+        percentile_95_mm=float(ordered_mm[round(0.95 * last)]),
+        largest_mm=float(ordered_mm[-1]),
+        mean_xyz_mm=(x, y, z),
+        mean_determinant=float(determinants[chosen].mean()),
+        highest_determinant=float(determinants[chosen].max()),
+        folding=_folding(determinants, grid, chosen),
+    )
+
+
+def target_registration_error(
+    transform: Transform, params: torch.Tensor, moving_mm: torch.Tensor, reference_mm: torch.Tensor
+) -> torch.Tensor:
+    """Return `|T(m) - r|` for landmarks seen in both frames: (landmark, xyz) twice -> (landmark,), in mm.
+
+    >>> from duotomo.transforms import Translation
+    >>> shift = Translation(VolumeGrid.on_detector((4, 4, 4), (1.0, 1.0, 1.0)))
+    >>> target_registration_error(shift, shift.identity(), torch.zeros(1, 3), torch.ones(1, 3) * 2).tolist()
+    [3.4641016151377544]
+    """
+    where = "target_registration_error"
+    check_tensor(where, "moving_mm", moving_mm, shape=(3,), axes=("xyz",))
+    check_tensor(where, "reference_mm", reference_mm, shape=(3,), axes=("xyz",))
+    check_same(where, "reference_mm", reference_mm, device=moving_mm.device, dtype=moving_mm.dtype)
+    if moving_mm.shape != reference_mm.shape:
+        raise ShapeError(
+            f"{where}: expected as many landmarks in both frames; got {tuple(moving_mm.shape)} moving and "
+            f"{tuple(reference_mm.shape)} reference. Pass them in pairs, in the same order."
+        )
+    return (transform.points(params, moving_mm) - reference_mm.double()).norm(dim=-1)
+
+
+def _chosen(where: str, mask: torch.Tensor | None, grid: VolumeGrid) -> torch.Tensor:
+    if mask is None:
+        return torch.ones(grid.shape, dtype=torch.bool)
+    if mask.shape != grid.shape or mask.dtype != torch.bool or not bool(mask.any()):
+        raise ShapeError(
+            f"{where}: expected a mask (z, y, x) = {grid.shape} of torch.bool with at least one voxel; got "
+            f"{tuple(mask.shape)} of {mask.dtype} with {int(mask.sum())}. Make it on the same grid."
+        )
+    return mask.cpu()
+
+
+def _folding(determinants: torch.Tensor, grid: VolumeGrid, chosen: torch.Tensor) -> Folding:
+    candidates = torch.where(chosen, determinants, torch.inf)
+    worst = torch.unravel_index(candidates.argmin(), candidates.shape)
+    x, y, z = voxel_to_world(grid, [int(i) for i in worst]).tolist()
+    return Folding(
+        n_folded=int((candidates <= 0).sum()),
+        n_voxels=int(chosen.sum()),
+        lowest_determinant=float(candidates.min()),
+        worst_mm=(x, y, z),
+    )

@@ -1,0 +1,82 @@
+"""Every kind of transform, once. A new transform is one more line in `transforms`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from duotomo.geometry import VolumeGrid
+from duotomo.transforms import (
+    Affine,
+    BSpline,
+    Composition,
+    DisplacementField,
+    Rigid,
+    Transform,
+    Translation,
+    Velocity,
+)
+
+TransformCase = tuple[str, Callable[[VolumeGrid], Transform]]
+
+REFERENCE = VolumeGrid(shape=(6, 7, 9), spacing_mm=(1.5, 1.0, 0.8), center_mm=(8.0, 3.0, -1.0))
+MOVING = VolumeGrid(shape=(5, 6, 8), spacing_mm=(1.2, 1.1, 1.0), center_mm=(7.5, 3.5, -0.5))
+"""Two grids that overlap and have nothing else in common."""
+
+
+def transforms() -> list[TransformCase]:
+    """Return the name of every case, and what builds it for a grid."""
+    return [
+        ("translation", Translation),
+        ("rigid", Rigid),
+        ("affine", Affine),
+        ("affine about the origin", lambda grid: Affine(grid, center_mm=(0.0, 0.0, 0.0))),
+        ("B-spline", lambda grid: BSpline.over(grid, (4, 5, 6))),
+        ("velocity", lambda grid: Velocity.over(grid, (5, 4, 4))),
+        ("displacement field", DisplacementField),
+        ("rigid after translation", lambda grid: Composition(Translation(grid), Rigid(grid))),
+        ("B-spline after affine", lambda grid: Composition(Affine(grid), BSpline.over(grid, (4, 4, 5)))),
+        ("affine after B-spline", lambda grid: Composition(BSpline.over(grid, (4, 4, 5)), Affine(grid))),
+        (
+            "field after rigid after B-spline",
+            lambda grid: Composition(
+                BSpline.over(grid, (4, 4, 4)), Rigid(grid), DisplacementField(grid.coarsen(2))
+            ),
+        ),
+    ]
+
+
+def draw_params(
+    transform: Transform, *, seed: int, size_voxels: float = 1.5, turn_deg: float = 180.0, stretch: float = 0.2
+) -> torch.Tensor:
+    """Return random parameters that move points by a few voxels, either way along each axis.
+
+    size_voxels: the spread of translations and of a lattice's coefficients. turn_deg: the largest rotation.
+    stretch: the spread of the matrix whose exponential stretches and shears.
+    """
+    if isinstance(transform, Composition):
+        parts = enumerate(transform.parts)
+        drawn = [
+            draw_params(p, seed=seed + i, size_voxels=size_voxels, turn_deg=turn_deg, stretch=stretch)
+            for i, p in parts
+        ]
+        return transform.join(*drawn)
+    generator = torch.Generator().manual_seed(seed)
+    if not isinstance(transform, Rigid | Affine):
+        return size_voxels * torch.randn(transform.n_params, generator=generator, dtype=torch.float64)
+    axis, shift = torch.randn(2, 3, generator=generator, dtype=torch.float64)
+    shift_mm = size_voxels * shift * torch.tensor(transform.grid.spacing_mm[::-1], dtype=torch.float64)
+    angle_deg = turn_deg * torch.rand((), generator=generator, dtype=torch.float64)
+    turn = axis / axis.norm() * angle_deg
+    if isinstance(transform, Rigid):
+        return transform.params(rotation_deg=turn.tolist(), translation_mm=shift_mm.tolist())
+    x, y, z = (turn * math.pi / 180).tolist()
+    cross = torch.tensor([[0, -z, y], [z, 0, -x], [-y, x, 0]], dtype=torch.float64)
+    grow = stretch * torch.randn(3, 3, generator=generator, dtype=torch.float64)
+    # The determinant of an exponential is positive, whatever the draw.
+    matrix = torch.linalg.matrix_exp(cross) @ torch.linalg.matrix_exp(grow)
+    middle = torch.tensor(transform.grid.center_mm[::-1], dtype=torch.float64) - transform.center_mm
+    # Turned about the grid's middle, so that it stays where it is however far away the centre lies.
+    return transform.params(matrix=matrix, translation_mm=(middle - matrix @ middle + shift_mm).tolist())
