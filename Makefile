@@ -7,10 +7,10 @@ OUT ?= out
 
 # Waiting threads sleep: where other programs keep the cores busy, spinning OpenMP threads can cost a factor of ten.
 # Not for `bench`, which wants the cores to itself.
-demo test evidence: export OMP_WAIT_POLICY ?= passive
+demo test evidence figures: export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers bench evidence clean
+.PHONY: help demo test check lint types layers bench evidence figures clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ bench: $(STAMP) ## time the projector beside its peers
 evidence: $(STAMP) ## run every test on third-party data, and the slow tests (minutes)
 	@$(BIN)/python -m pytest -rA -m "slow or not slow" tests/evidence
 	@$(BIN)/python -m pytest --quiet -m slow --ignore tests/evidence || test $$? -eq 5  # 5: there are none
+
+figures: $(STAMP) ## draw the figures of the documentation
+	@for script in docs/figures/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## remove the virtual environment, outputs and caches
 	@rm -rf $(VENV) $(OUT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,4 +1,4 @@
-"""The benchmark cases as data: what is projected, from where, and what of it is known exactly."""
+"""The benchmark cases as data: what is projected, from where, what of it is known exactly; what is warped."""
 
 from __future__ import annotations
 
@@ -86,25 +86,33 @@ def slab_cylinder(volume_grid: VolumeGrid) -> EllipticCylinder:
     )
 
 
-WARPS = ("affine", "bspline")
 WARP_SPACING_MM = (0.215, 0.215, 0.215)
+
+
+def affine(volume_grid: VolumeGrid, control_shape: tuple[int, int, int]) -> tuple[Transform, torch.Tensor]:
+    """Return an affine transform with parameters that turn, stretch and shear, and shift by some voxels."""
+    transform = Affine(volume_grid)
+    turn_z, turn_x = radians(6.0), radians(-4.0)
+    about_z = [[cos(turn_z), -sin(turn_z), 0.0], [sin(turn_z), cos(turn_z), 0.0], [0.0, 0.0, 1.0]]
+    about_x = [[1.0, 0.0, 0.0], [0.0, cos(turn_x), -sin(turn_x)], [0.0, sin(turn_x), cos(turn_x)]]
+    stretch = [[1.05, 0.03, 0.0], [0.0, 0.97, 0.02], [0.01, 0.0, 1.02]]
+    matrix = torch.tensor(about_z) @ torch.tensor(about_x) @ torch.tensor(stretch)
+    d_z, d_y, d_x = volume_grid.spacing_mm
+    return transform, transform.params(matrix=matrix, translation_mm=(2.3 * d_x, -1.7 * d_y, 3.1 * d_z))
+
+
+def bspline(volume_grid: VolumeGrid, control_shape: tuple[int, int, int]) -> tuple[Transform, torch.Tensor]:
+    """Return a B-spline with random coefficients of about three voxels."""
+    transform = BSpline.over(volume_grid, control_shape)
+    generator = torch.Generator().manual_seed(0)
+    return transform, 3.0 * torch.randn(transform.n_params, generator=generator, dtype=torch.float64)
+
+
+WARPS = {"affine": affine, "bspline": bspline}
 
 
 def warp(
     name: str, shape: tuple[int, int, int], control_shape: tuple[int, int, int]
 ) -> tuple[Transform, torch.Tensor]:
-    """Return a transform on a grid of `shape` (z, y, x), and parameters that move it by some voxels."""
-    volume_grid = grid(shape, WARP_SPACING_MM)
-    if name == "affine":
-        affine = Affine(volume_grid)
-        turn_z, turn_x = radians(6.0), radians(-4.0)
-        about_z = [[cos(turn_z), -sin(turn_z), 0.0], [sin(turn_z), cos(turn_z), 0.0], [0.0, 0.0, 1.0]]
-        about_x = [[1.0, 0.0, 0.0], [0.0, cos(turn_x), -sin(turn_x)], [0.0, sin(turn_x), cos(turn_x)]]
-        stretch = [[1.05, 0.03, 0.0], [0.0, 0.97, 0.02], [0.01, 0.0, 1.02]]
-        matrix = torch.tensor(about_z) @ torch.tensor(about_x) @ torch.tensor(stretch)
-        shift_mm = [n * d for n, d in zip((2.3, -1.7, 3.1), WARP_SPACING_MM[::-1], strict=True)]
-        return affine, affine.params(matrix=matrix, translation_mm=shift_mm)
-    spline = BSpline.over(volume_grid, control_shape)
-    # In voxels.
-    draw = torch.randn(spline.n_params, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    return spline, 3.0 * draw
+    """Return a transform on a grid of `shape` (z, y, x), and its parameters."""
+    return WARPS[name](grid(shape, WARP_SPACING_MM), control_shape)

@@ -42,14 +42,10 @@ def measure(
             "NUMBA_NUM_THREADS": str(n_threads),
             "OMP_NUM_THREADS": str(n_threads),
         },
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
+        check=True,
     )
-    if done.returncode != 0:
-        raise RuntimeError(
-            f"warp_memory: expected {name} {operation} to run; got exit status {done.returncode}:\n{done.stderr}"
-        )
     return float(done.stdout)
 
 

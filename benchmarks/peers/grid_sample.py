@@ -83,8 +83,8 @@ class AffineGrid(GridSample):
 class SplineGrid(GridSample):
     """Places from a separable basis, as three matrix products. weights: (xyz, z, y, x).
 
-    They are places rather than displacements: a spline whose coefficients are the places of its control points
-    is the identity, so that none has to be added voxel by voxel.
+    They are places rather than displacements: a spline whose coefficients are the places of its control
+    points is the identity, so that none has to be added voxel by voxel.
     """
 
     def __init__(self, transform: BSpline, params: torch.Tensor, device: str) -> None:

@@ -22,7 +22,7 @@ from PIL import Image
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
 from duotomo.phantoms import EllipticCylinder
-from duotomo.transforms import BSpline, Composition, Rigid
+from duotomo.transforms import BSpline, Composition, Rigid, invert_points
 
 LESION_MM = (-24.0, 36.0, 5.0)
 TURN_DEG = 20.0
@@ -68,18 +68,9 @@ def compute(*, quick: bool = False) -> Scene:
         params=params,
         volume=volume,
         warped=warp(volume),
-        seen_mm=inverse_point(chain, params, torch.tensor(LESION_MM)).numpy(),
+        seen_mm=invert_points(chain, params, torch.tensor(LESION_MM)).xyz_mm.numpy(),
         found_mm=_centroid(grid, warp(lesion).numpy()),
     )
-
-
-def inverse_point(transform: Composition, params: torch.Tensor, target_mm: torch.Tensor) -> torch.Tensor:
-    """Return the point x with `T(x) = target`, by Newton's method. target_mm, result: xyz."""
-    at = target_mm.double()
-    for _ in range(20):
-        left = target_mm - transform.points(params, at)
-        at = at + torch.linalg.solve(transform.jacobian(params, at), left)
-    return at
 
 
 def draw(path: Path, *, quick: bool = False) -> Scene:
@@ -97,9 +88,9 @@ def draw(path: Path, *, quick: bool = False) -> Scene:
     rule = "$(T f)(x) = f(T(x))$:  $T$ takes points of the moving frame to the reference frame"
     figure.suptitle(rule, fontsize=13, y=0.975)
     caption = (
-        "The straight mesh of the moving frame lies in the reference frame where $T$ takes it; there its values "
-        "are read.\nThe lesion at $T(x)$ is seen at $x$: it moves by the opposite of the displacement, "
-        "$T(x) - x$."
+        "The straight mesh of the moving frame lies in the reference frame where $T$ takes it; there its "
+        "values are read.\nThe lesion at $T(x)$ is seen at $x$: it moves by the opposite of the "
+        "displacement $T(x) - x$."
     )
     figure.text(0.5, 0.085, caption, fontsize=10, ha="center", va="top", linespacing=1.4)
     _mesh(left, right, scene)
@@ -132,7 +123,7 @@ def _points(figure: Figure, left: Axes, right: Axes, scene: Scene) -> None:
     for axes, at in ((left, lesion), (right, seen)):
         axes.plot(*at, "o", color=VERMILLION, markersize=7, markeredgecolor="white")
     _text(left, lesion - (0, 10), f"$T(x)$ = {_pair(lesion)}", VERMILLION)
-    _text(right, seen + (34, 2), f"$x$ = {_pair(seen)}", VERMILLION)
+    _text(right, (seen[0] + 34, seen[1] + 2), f"$x$ = {_pair(seen)}", VERMILLION)
     _text(right, lesion - (0, 8), f"$T(x) - x$ = {_pair(lesion - seen)}", GREEN)
     _text(left, (83.5, 65), "$T$", VERMILLION, size=16)
 
@@ -157,14 +148,14 @@ def _mesh(left: Axes, right: Axes, scene: Scene) -> None:
     for x, y in upright + level_with:
         line = torch.stack([x, y, level], dim=-1)
         taken = scene.transform.points(scene.params, line)
-        for axes, at in ((right, line), (left, taken)):
+        for axes, at in ((right, line.numpy()), (left, taken.numpy())):
             axes.plot(at[:, 0], at[:, 1], color=BLUE, linewidth=0.9, alpha=0.75)
 
 
 def _show(axes: Axes, grid: VolumeGrid, volume: torch.Tensor) -> None:
     (_, low_y, low_x), (_, high_y, high_x) = grid.low_mm, grid.high_mm
     extent = (low_x, high_x, low_y, high_y)
-    axes.imshow(volume[0], cmap="Greys", vmin=0, vmax=0.14, origin="lower", extent=extent)
+    axes.imshow(volume[0].numpy(), cmap="Greys", vmin=0, vmax=0.14, origin="lower", extent=extent)
     axes.set(xlim=(low_x, high_x), ylim=(low_y, high_y), xticks=range(-60, 61, 20), yticks=range(0, 81, 20))
     axes.set_xlabel("x, mm (along the tube's travel)")
 

@@ -1,4 +1,4 @@
-"""The benchmark of warps gives every time that it promises, and none for programs that compute something else."""
+"""The benchmark of warps gives every time that it promises, and none where programs disagree."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def elsewhere(places: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor
 def test_other_places_are_refused(transform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = {"affine": grid_sample.AffineGrid, "bspline": grid_sample.SplineGrid}[transform]
     monkeypatch.setattr(kind, "places", elsewhere(kind.places))
-    with pytest.raises(SystemExit, match=f"expected grid_sample and duotomo to agree .* {transform} forward"):
+    with pytest.raises(SystemExit, match=f"expected grid_sample and duotomo to agree on {transform} forward"):
         warp.main([*TINY, "--json", str(tmp_path / "rows.json")])
     assert not (tmp_path / "rows.json").exists()
 
@@ -90,7 +90,7 @@ def test_another_backward_pass_is_refused(
         return lambda: 1.001 * call()
 
     monkeypatch.setattr(grid_sample.GridSample, method, scaled)
-    with pytest.raises(SystemExit, match=f"expected grid_sample and duotomo to agree .* affine {operation}"):
+    with pytest.raises(SystemExit, match=f"expected grid_sample and duotomo to agree on affine {operation}"):
         warp.main(TINY)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import torch
 
-from duotomo.geometry import VolumeGrid
+from duotomo.geometry import VolumeGrid, voxel_to_world
+from duotomo.kernels.warp.reference import voxels
 from duotomo.transforms import (
     Affine,
     BSpline,
@@ -34,7 +35,8 @@ def transforms() -> list[TransformCase]:
         ("affine", Affine),
         ("affine about the origin", lambda grid: Affine(grid, center_mm=(0.0, 0.0, 0.0))),
         ("B-spline", lambda grid: BSpline.over(grid, (4, 5, 6))),
-        ("velocity", lambda grid: Velocity.over(grid, (5, 4, 4))),
+        # Integrated on few points: its derivatives are exact however coarse the flow is.
+        ("velocity", lambda grid: Velocity.over(grid, (4, 4, 5), finer=1)),
         ("displacement field", DisplacementField),
         ("rigid after translation", lambda grid: Composition(Translation(grid), Rigid(grid))),
         ("B-spline after affine", lambda grid: Composition(Affine(grid), BSpline.over(grid, (4, 4, 5)))),
@@ -48,8 +50,23 @@ def transforms() -> list[TransformCase]:
     ]
 
 
+def normal(shape: tuple[int, ...], *, seed: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """Return signed normal numbers: positive ones would hide errors that cancel."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def centers_mm(grid: VolumeGrid) -> torch.Tensor:
+    """Return the voxel centres of a grid, (z, y, x, xyz)."""
+    return torch.from_numpy(voxel_to_world(grid, voxels(grid.shape)).copy())
+
+
 def draw_params(
-    transform: Transform, *, seed: int, size_voxels: float = 1.5, turn_deg: float = 180.0, stretch: float = 0.2
+    transform: Transform,
+    *,
+    seed: int,
+    size_voxels: float = 1.5,
+    turn_deg: float = 180.0,
+    stretch: float = 0.2,
 ) -> torch.Tensor:
     """Return random parameters that move points by a few voxels, either way along each axis.
 

@@ -12,7 +12,7 @@ from duotomo.transforms.deformation import (
     target_registration_error,
 )
 from duotomo.transforms.displacement_field import DisplacementField
-from duotomo.transforms.inversion import Inverse, InvertedPoints, InverseStatus, inverse, invert_points
+from duotomo.transforms.inversion import Inverse, InverseStatus, InvertedPoints, inverse, invert_points
 from duotomo.transforms.rigid import Rigid
 from duotomo.transforms.transform import Transform
 from duotomo.transforms.translation import Translation

@@ -46,12 +46,12 @@ class Affine(Transform):
 
     def check(self, params: torch.Tensor) -> torch.Tensor:
         params = super().check(params)
-        determinant = float(torch.linalg.det(self._matrix(params)))
+        determinant = float(torch.linalg.det(self._matrix(params.detach())))
         if not determinant > 1e-9:
             kind = "reflects" if determinant < -1e-9 else "is singular"
             raise GeometryError(
-                f"Affine: expected a matrix with a positive determinant; got {determinant:.6g}, which {kind}. "
-                f"Check the order and the signs of its rows."
+                f"Affine: expected a matrix with a positive determinant; got {determinant:.6g}, which "
+                f"{kind}. Check the order and the signs of its rows."
             )
         return params
 

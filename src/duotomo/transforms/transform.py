@@ -84,7 +84,7 @@ class Transform(ABC):
         *,
         cubic: bool = False,
     ) -> Warp:
-        """Return the operator `f -> f(T(.))`, from volumes on the reference grid to volumes on the moving grid.
+        """Return the operator `f -> f(T(.))`, from the reference grid to the moving grid.
 
         cubic: interpolate by Keys' cubic convolution instead of linearly.
         """
@@ -120,9 +120,7 @@ class Transform(ABC):
         (_, (d_matrices, *d_coefficients)) = torch.func.jvp(
             lambda p: _flat(map_tensors(self.stages(p), reference, moving)), (params,), (d_params,)
         )
-        change = PointMap(
-            matrices=d_matrices, coefficients=tuple(d_coefficients), degrees=point_map.degrees
-        )
+        change = PointMap(matrices=d_matrices, coefficients=tuple(d_coefficients), degrees=point_map.degrees)
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
         images = volume.new_empty(len(volumes), *moving.shape)
         for one, image in zip(volumes, images, strict=True):
@@ -197,17 +195,15 @@ class Transform(ABC):
         if central_step is not None or any(isinstance(stage, LatticeStage) for stage in self.stages(params)):
             return torch.stack(
                 [
-                    self.jvp(
-                        params, volume, d, reference, moving, cubic=cubic, central_step=central_step
-                    )
+                    self.jvp(params, volume, d, reference, moving, cubic=cubic, central_step=central_step)
                     for d in along
                 ]
             )
         self._check_volume(volume, reference)
         point_map = self._map(params, reference, moving)
-        derivatives = torch.func.jacfwd(
-            lambda p: map_tensors(self.stages(p), reference, moving)[0][0]
-        )(params)
+        derivatives = torch.func.jacfwd(lambda p: map_tensors(self.stages(p), reference, moving)[0][0])(
+            params
+        )
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
         images = volume.new_empty(self.n_params, len(volumes), *moving.shape)
         slopes = volume.new_empty(3, *moving.shape)
@@ -275,4 +271,3 @@ def _flat(tensors: tuple[torch.Tensor, tuple[torch.Tensor, ...]]) -> tuple[torch
 def _check_points(where: str, xyz_mm: torch.Tensor) -> torch.Tensor:
     check_tensor(where, "xyz_mm", xyz_mm, shape=(3,), axes=("xyz",))
     return xyz_mm.double()
-

@@ -40,9 +40,7 @@ class Velocity(Transform):
         # Out to where v has faded to zero, two spacings beyond its last control points.
         n_z, n_y, n_x = (finer * (n + 3) + 1 for n in lattice.shape)
         d_z, d_y, d_x = (d / finer for d in lattice.spacing_mm)
-        self.fine = VolumeGrid(
-            shape=(n_z, n_y, n_x), spacing_mm=(d_z, d_y, d_x), center_mm=lattice.center_mm
-        )
+        self.fine = VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(d_z, d_y, d_x), center_mm=lattice.center_mm)
 
     @classmethod
     def over(cls, grid: VolumeGrid, control_shape: tuple[int, int, int], *, finer: int = 2) -> Velocity:

@@ -29,7 +29,7 @@ def _constant(kind, value):
 
 
 def _along_axis(builder, element, size, at):
-    """Return the index of the voxel below each place, the fraction above it, and whether each voxel exists."""
+    """Return the voxel below each place, the fraction above it, and whether it and the next one exist."""
     vector = ir.VectorType(element, LANES)
     # Places far outside, or not numbers, become places just outside: an index must hold them.
     low, high = _constant(element, -2.0), builder.sitofp(_spread(builder, size), vector)

@@ -15,17 +15,19 @@ import torch
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from duotomo.kernels.warp.corners import LANES, read_corners
+from duotomo.kernels.warp.corners import LANES
 from duotomo.kernels.warp.point_map import PointMap
 from duotomo.kernels.warp.rows import (
     apply_matrix,
     displacement_jacobian,
+    first_point,
     follow_row,
     lattice_row,
     room,
     spline_weights,
     x_table,
 )
+from duotomo.kernels.warp.samples import is_far, read_row, read_slopes_row, tap_weights
 
 SHARE_OF_SUMS = 0.05
 """Memory for partial sums of a lattice's gradient, as a share of the image."""
@@ -36,8 +38,7 @@ _Args = tuple[NDArray[np.float64], NDArray, NDArray, bool, NDArray, NDArray]
 def gather(volume: torch.Tensor, out: torch.Tensor, point_map: PointMap, *, cubic: bool) -> None:
     """Write to `out`, (z, y, x), the values of `volume`, (z, y, x), where the voxels of `out` go."""
     args = _arguments(point_map, out)
-    kernel = _gather_cubic if cubic else _gather_linear
-    kernel(volume.numpy(), out.numpy(), *args)
+    _gather(volume.numpy(), out.numpy(), *args, cubic)
 
 
 def spread(image: torch.Tensor, volume: torch.Tensor, point_map: PointMap, *, cubic: bool) -> None:
@@ -58,7 +59,7 @@ def slopes(volume: torch.Tensor, out: torch.Tensor, point_map: PointMap, *, cubi
 def differentiate(
     volume: torch.Tensor, out: torch.Tensor, point_map: PointMap, change: PointMap, *, cubic: bool
 ) -> None:
-    """Write to `out` the derivative of `gather` as the map's matrices and coefficients move along `change`."""
+    """Write to `out` the derivative of `gather` as the map moves along `change`."""
     args = _arguments(point_map, out)
     d_packed = change.packed(out).numpy()
     moving = np.array([k > 0 or bool(change.matrix_array[0].any()) for k in range(len(args[2]) + 1)])
@@ -98,7 +99,7 @@ def _arguments(point_map: PointMap, image: torch.Tensor) -> _Args:
     first = np.zeros(n_x, dtype=np.uint32)
     weights = np.zeros((4, n_x), dtype=packed.dtype)
     if point_map.aligned:
-        x_table(point_map.matrix_array[0], n_x, layout[0, 4], layout[0, 3], first, weights)
+        x_table(point_map.matrix_array[0], layout[0, 3], layout[0, 4], first, weights)
     return point_map.matrix_array, packed, layout, point_map.aligned, first, weights
 
 
@@ -110,165 +111,22 @@ def _reach_along_z(point_map: PointMap) -> NDArray[np.float64]:
     return reach[:1]
 
 
-@njit(inline="always")
-def _keys(t):
-    kind = type(t)
-    half, one, two = kind(0.5), kind(1), kind(2)
-    return (
-        t * (-half + t * (one - half * t)),
-        one + t * t * (kind(-2.5) + kind(1.5) * t),
-        t * (half + t * (two - kind(1.5) * t)),
-        t * t * (-half + half * t),
-    )
-
-
-@njit(inline="always")
-def _keys_slopes(t):
-    kind = type(t)
-    half, two = kind(0.5), kind(2)
-    return (
-        -half + two * t - kind(1.5) * t * t,
-        t * (kind(-5) + kind(4.5) * t),
-        half + kind(4) * t - kind(4.5) * t * t,
-        t * (kind(-1) + kind(1.5) * t),
-    )
-
-
-@njit(inline="always")
-def _tap_weights(t, cubic):
-    return _keys(t) if cubic else spline_weights(t, 2)
-
-
-@njit(inline="always")
-def _tap_slopes(t, cubic):
-    kind = type(t)
-    return _keys_slopes(t) if cubic else (kind(-1), kind(1), kind(0), kind(0))
-
-
-@njit(inline="always")
-def _far(at, n):
-    # Beyond every tap, or not a number that an index could hold.
-    return not (at > type(at)(-2.5) and at < type(at)(n + 1.5))
-
-
-@njit
-def _read(volume, z_at, y_at, x_at, cubic):
-    """Return the value of the volume at a place, with a test for each voxel."""
-    n_z, n_y, n_x = volume.shape
-    kind = volume.dtype.type
-    total = kind(0)
-    if _far(z_at, n_z) or _far(y_at, n_y) or _far(x_at, n_x):
-        return total
-    i_z, i_y, i_x = math.floor(z_at), math.floor(y_at), math.floor(x_at)
-    w_z = _tap_weights(z_at - kind(i_z), cubic)
-    w_y = _tap_weights(y_at - kind(i_y), cubic)
-    w_x = _tap_weights(x_at - kind(i_x), cubic)
-    taps = 4 if cubic else 2
-    back = taps // 2 - 1
-    for i in range(taps):
-        z = i_z - back + i
-        if z < 0 or z >= n_z:
-            continue
-        for j in range(taps):
-            y = i_y - back + j
-            if y < 0 or y >= n_y:
-                continue
-            for k in range(taps):
-                x = i_x - back + k
-                if x >= 0 and x < n_x:
-                    total += w_z[i] * w_y[j] * w_x[k] * volume[z, y, x]
-    return total
-
-
-@njit
-def _read_slopes(volume, z_at, y_at, x_at, cubic):
-    """Return the slopes of the volume at a place, along z, y and x."""
-    n_z, n_y, n_x = volume.shape
-    kind = volume.dtype.type
-    s_z, s_y, s_x = kind(0), kind(0), kind(0)
-    if _far(z_at, n_z) or _far(y_at, n_y) or _far(x_at, n_x):
-        return s_z, s_y, s_x
-    i_z, i_y, i_x = math.floor(z_at), math.floor(y_at), math.floor(x_at)
-    t_z, t_y, t_x = z_at - kind(i_z), y_at - kind(i_y), x_at - kind(i_x)
-    w_z, w_y, w_x = _tap_weights(t_z, cubic), _tap_weights(t_y, cubic), _tap_weights(t_x, cubic)
-    d_z, d_y, d_x = _tap_slopes(t_z, cubic), _tap_slopes(t_y, cubic), _tap_slopes(t_x, cubic)
-    taps = 4 if cubic else 2
-    back = taps // 2 - 1
-    for i in range(taps):
-        z = i_z - back + i
-        if z < 0 or z >= n_z:
-            continue
-        for j in range(taps):
-            y = i_y - back + j
-            if y < 0 or y >= n_y:
-                continue
-            value, slope = kind(0), kind(0)
-            for k in range(taps):
-                x = i_x - back + k
-                if x >= 0 and x < n_x:
-                    value += w_x[k] * volume[z, y, x]
-                    slope += d_x[k] * volume[z, y, x]
-            s_z += d_z[i] * w_y[j] * value
-            s_y += w_z[i] * d_y[j] * value
-            s_x += w_z[i] * w_y[j] * slope
-    return s_z, s_y, s_x
-
-
-@njit(inline="always")
-def _linear_slopes(volume, flat, z_at, y_at, x_at):
-    """Return the slopes of the linear interpolant, quickly where all eight voxels exist."""
-    n_z, n_y, n_x = volume.shape
-    kind = volume.dtype.type
-    i_z, i_y, i_x = math.floor(z_at), math.floor(y_at), math.floor(x_at)
-    if i_z >= 0 and i_z < n_z - 1 and i_y >= 0 and i_y < n_y - 1 and i_x >= 0 and i_x < n_x - 1:
-        t_z, t_y, t_x = z_at - kind(i_z), y_at - kind(i_y), x_at - kind(i_x)
-        a = np.uint64((i_z * n_y + i_y) * n_x + i_x)
-        b = a + np.uint64(n_x)
-        c = a + np.uint64(n_y * n_x)
-        d = c + np.uint64(n_x)
-        one = np.uint64(1)
-        f_a, f_b, f_c, f_d = flat[a], flat[b], flat[c], flat[d]
-        s_a, s_b, s_c, s_d = flat[a + one] - f_a, flat[b + one] - f_b, flat[c + one] - f_c, flat[d + one] - f_d
-        v_a, v_b, v_c, v_d = f_a + t_x * s_a, f_b + t_x * s_b, f_c + t_x * s_c, f_d + t_x * s_d
-        low, high = v_a + t_y * (v_b - v_a), v_c + t_y * (v_d - v_c)
-        y_low, y_high = v_b - v_a, v_d - v_c
-        x_low, x_high = s_a + t_y * (s_b - s_a), s_c + t_y * (s_d - s_c)
-        return high - low, y_low + t_z * (y_high - y_low), x_low + t_z * (x_high - x_low)
-    return _read_slopes(volume, z_at, y_at, x_at, False)
+@njit(error_model="numpy")
+def _gather_plane(volume, out, matrices, packed, layout, aligned, first, weights, cubic, z):
+    contracted, trail = room(len(first), layout, aligned, packed)
+    line = np.empty(len(first), packed.dtype)
+    for y in range(out.shape[0]):
+        follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
+        read_row(volume, trail[2 * layout.shape[0]], cubic, line)
+        for x in range(out.shape[1]):
+            out[y, x] = line[x]
 
 
 @njit(parallel=True, error_model="numpy", cache=True)
-def _gather_linear(volume, out, matrices, packed, layout, aligned, first, weights):
-    n_x = out.shape[2]
+def _gather(volume, out, matrices, packed, layout, aligned, first, weights, cubic):
+    # Planes are functions of their own throughout: Numba optimises them better than the body of a prange.
     for z in prange(out.shape[0]):
-        contracted, trail = room(len(first), layout, aligned, packed)
-        end = trail[2 * layout.shape[0]]
-        t, f = np.zeros((3, LANES), volume.dtype), np.zeros((8, LANES), volume.dtype)
-        line = np.zeros(len(first), volume.dtype)
-        for y in range(out.shape[1]):
-            follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-            for start in range(0, n_x, LANES):
-                read_corners(volume, end, start, t, f)
-                for i in range(LANES):
-                    a = f[0, i] + t[2, i] * (f[1, i] - f[0, i])
-                    b = f[2, i] + t[2, i] * (f[3, i] - f[2, i])
-                    c = f[4, i] + t[2, i] * (f[5, i] - f[4, i])
-                    d = f[6, i] + t[2, i] * (f[7, i] - f[6, i])
-                    low, high = a + t[1, i] * (b - a), c + t[1, i] * (d - c)
-                    line[start + i] = low + t[0, i] * (high - low)
-            for x in range(n_x):
-                out[z, y, x] = line[x]
-
-
-@njit(parallel=True, error_model="numpy", cache=True)
-def _gather_cubic(volume, out, matrices, packed, layout, aligned, first, weights):
-    for z in prange(out.shape[0]):
-        contracted, trail = room(out.shape[2], layout, aligned, packed)
-        end = trail[2 * layout.shape[0]]
-        for y in range(out.shape[1]):
-            follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-            for x in range(out.shape[2]):
-                out[z, y, x] = _read(volume, end[0, x], end[1, x], end[2, x], True)
+        _gather_plane(volume, out[z], matrices, packed, layout, aligned, first, weights, cubic, z)
 
 
 @njit(inline="always")
@@ -294,183 +152,214 @@ def _row_misses(matrices, n_x, z, y, reach, low, high, margin):
     return highest < low or lowest > high
 
 
-@njit(parallel=True, error_model="numpy", cache=True)
-def _spread(image, volume, matrices, packed, layout, aligned, first, weights, reach, cubic, n_slabs):
+@njit(error_model="numpy")
+def _spread_slab(image, volume, matrices, packed, layout, aligned, first, weights, reach, cubic, low, high):
     n_z, n_y, n_x = volume.shape
     flat = volume.reshape(-1)
     kind = volume.dtype.type
     taps = 4 if cubic else 2
     back = taps // 2 - 1
-    # Rounding of single-precision positions stays far below this.
-    margin = taps + 0.5
+    contracted, trail = room(len(first), layout, aligned, packed)
+    end = trail[2 * layout.shape[0]]
+    volume[low:high] = 0
+    for z in range(image.shape[0]):
+        for y in range(image.shape[1]):
+            # Rounding of single-precision positions stays far below the half voxel.
+            if _row_misses(matrices, image.shape[2], z, y, reach[0], low, high, taps + 0.5):
+                continue
+            follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
+            line = image[z, y]
+            for x in range(image.shape[2]):
+                z_at, y_at, x_at = end[0, x], end[1, x], end[2, x]
+                if is_far(z_at, n_z) or is_far(y_at, n_y) or is_far(x_at, n_x):
+                    continue
+                i_z, i_y, i_x = math.floor(z_at), math.floor(y_at), math.floor(x_at)
+                t_z, t_y, t_x = z_at - kind(i_z), y_at - kind(i_y), x_at - kind(i_x)
+                value = line[x]
+                in_z, in_y = i_z >= low and i_z < high - 1, i_y >= 0 and i_y < n_y - 1
+                if not cubic and in_z and in_y and i_x >= 0 and i_x < n_x - 1:
+                    a = np.uint64((i_z * n_y + i_y) * n_x + i_x)
+                    b = a + np.uint64(n_x)
+                    c = a + np.uint64(n_y * n_x)
+                    d = c + np.uint64(n_x)
+                    one = np.uint64(1)
+                    v_low, v_high = (kind(1) - t_z) * value, t_z * value
+                    s_x, s_y = kind(1) - t_x, kind(1) - t_y
+                    v_a, v_b, v_c, v_d = s_y * v_low, t_y * v_low, s_y * v_high, t_y * v_high
+                    flat[a] += s_x * v_a
+                    flat[a + one] += t_x * v_a
+                    flat[b] += s_x * v_b
+                    flat[b + one] += t_x * v_b
+                    flat[c] += s_x * v_c
+                    flat[c + one] += t_x * v_c
+                    flat[d] += s_x * v_d
+                    flat[d + one] += t_x * v_d
+                    continue
+                w_z, w_y, w_x = tap_weights(t_z, cubic), tap_weights(t_y, cubic), tap_weights(t_x, cubic)
+                for i in range(taps):
+                    to_z = i_z - back + i
+                    if to_z < low or to_z >= high:
+                        continue
+                    for j in range(taps):
+                        to_y = i_y - back + j
+                        if to_y < 0 or to_y >= n_y:
+                            continue
+                        share = w_z[i] * w_y[j] * value
+                        for k in range(taps):
+                            to_x = i_x - back + k
+                            if to_x >= 0 and to_x < n_x:
+                                volume[to_z, to_y, to_x] += share * w_x[k]
+
+
+@njit(parallel=True, error_model="numpy", cache=True)
+def _spread(image, volume, matrices, packed, layout, aligned, first, weights, reach, cubic, n_slabs):
+    n_z = volume.shape[0]
     for slab in prange(n_slabs):
         low, high = slab * n_z // n_slabs, (slab + 1) * n_z // n_slabs
-        volume[low:high] = 0
-        contracted, trail = room(image.shape[2], layout, aligned, packed)
-        end = trail[2 * layout.shape[0]]
-        for z in range(image.shape[0]):
-            for y in range(image.shape[1]):
-                if _row_misses(matrices, image.shape[2], z, y, reach[0], low, high, margin):
-                    continue
-                follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-                line = image[z, y]
-                for x in range(image.shape[2]):
-                    z_at, y_at, x_at = end[0, x], end[1, x], end[2, x]
-                    i_z, i_y, i_x = math.floor(z_at), math.floor(y_at), math.floor(x_at)
-                    if (
-                        not cubic
-                        and i_z >= low
-                        and i_z < high - 1
-                        and i_y >= 0
-                        and i_y < n_y - 1
-                        and i_x >= 0
-                        and i_x < n_x - 1
-                    ):
-                        t_z, t_y, t_x = z_at - kind(i_z), y_at - kind(i_y), x_at - kind(i_x)
-                        a = np.uint64((i_z * n_y + i_y) * n_x + i_x)
-                        b = a + np.uint64(n_x)
-                        c = a + np.uint64(n_y * n_x)
-                        d = c + np.uint64(n_x)
-                        one = np.uint64(1)
-                        value = line[x]
-                        v_high = t_z * value
-                        v_low = (kind(1) - t_z) * value
-                        s_x, s_y = kind(1) - t_x, kind(1) - t_y
-                        v_a, v_b, v_c, v_d = s_y * v_low, t_y * v_low, s_y * v_high, t_y * v_high
-                        flat[a] += s_x * v_a
-                        flat[a + one] += t_x * v_a
-                        flat[b] += s_x * v_b
-                        flat[b + one] += t_x * v_b
-                        flat[c] += s_x * v_c
-                        flat[c + one] += t_x * v_c
-                        flat[d] += s_x * v_d
-                        flat[d + one] += t_x * v_d
-                        continue
-                    if i_z - back >= high or i_z - back + taps <= low or _far(z_at, n_z):
-                        continue
-                    if _far(y_at, n_y) or _far(x_at, n_x):
-                        continue
-                    w_z = _tap_weights(z_at - kind(i_z), cubic)
-                    w_y = _tap_weights(y_at - kind(i_y), cubic)
-                    w_x = _tap_weights(x_at - kind(i_x), cubic)
-                    for i in range(taps):
-                        to_z = i_z - back + i
-                        if to_z < low or to_z >= high:
-                            continue
-                        for j in range(taps):
-                            to_y = i_y - back + j
-                            if to_y < 0 or to_y >= n_y:
-                                continue
-                            for k in range(taps):
-                                to_x = i_x - back + k
-                                if to_x >= 0 and to_x < n_x:
-                                    volume[to_z, to_y, to_x] += w_z[i] * w_y[j] * w_x[k] * line[x]
+        _spread_slab(
+            image, volume, matrices, packed, layout, aligned, first, weights, reach, cubic, low, high
+        )
+
+
+@njit(error_model="numpy")
+def _slopes_plane(volume, out, matrices, packed, layout, aligned, first, weights, cubic, z):
+    contracted, trail = room(len(first), layout, aligned, packed)
+    lines = np.empty((3, len(first)), packed.dtype)
+    for y in range(out.shape[2]):
+        follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
+        read_slopes_row(volume, trail[2 * layout.shape[0]], cubic, lines)
+        for axis in range(3):
+            for x in range(out.shape[3]):
+                out[axis, z, y, x] = lines[axis, x]
 
 
 @njit(parallel=True, error_model="numpy", cache=True)
 def _slopes(volume, out, matrices, packed, layout, aligned, first, weights, cubic):
-    flat = volume.reshape(-1)
     for z in prange(out.shape[1]):
-        contracted, trail = room(out.shape[3], layout, aligned, packed)
-        end = trail[2 * layout.shape[0]]
-        for y in range(out.shape[2]):
-            follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-            for x in range(out.shape[3]):
-                if cubic:
-                    s = _read_slopes(volume, end[0, x], end[1, x], end[2, x], True)
-                else:
-                    s = _linear_slopes(volume, flat, end[0, x], end[1, x], end[2, x])
-                out[0, z, y, x], out[1, z, y, x], out[2, z, y, x] = s
+        _slopes_plane(volume, out, matrices, packed, layout, aligned, first, weights, cubic, z)
+
+
+@njit(error_model="numpy")
+def _differentiate_plane(
+    volume, out, matrices, packed, layout, aligned, first, weights, d_matrices, d_packed, moving, cubic, z
+):
+    last, n_x = layout.shape[0], len(first)
+    contracted, trail = room(n_x, layout, aligned, packed)
+    index, change, turned, slopes = _four_rows(n_x, packed)
+    jacobian = np.zeros((3, 3), packed.dtype)
+    for y in range(out.shape[0]):
+        follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
+        _fill_index(index, z, y)
+        apply_matrix(d_matrices[0], index, change)
+        for k in range(last):
+            at = trail[2 * k]
+            lattice_row(d_packed, layout[k], at, aligned and k == 0, first, weights, contracted, turned)
+            if moving[k]:
+                # d(l + u(l)) = dl + du + u'(l) dl
+                for x in range(n_x):
+                    displacement_jacobian(packed, layout[k], at[0, x], at[1, x], at[2, x], jacobian)
+                    for c in range(3):
+                        turned[c, x] += change[c, x]
+                        for i in range(3):
+                            turned[c, x] += jacobian[c, i] * change[i, x]
+            apply_matrix(d_matrices[k + 1], trail[2 * k + 1], change)
+            for c in range(3):
+                for i in range(3):
+                    factor = packed.dtype.type(matrices[k + 1, c, i])
+                    for x in range(n_x):
+                        change[c, x] += factor * turned[i, x]
+        read_slopes_row(volume, trail[2 * last], cubic, slopes)
+        for x in range(out.shape[1]):
+            total = slopes[0, x] * change[0, x] + slopes[1, x] * change[1, x]
+            out[y, x] = total + slopes[2, x] * change[2, x]
 
 
 @njit(parallel=True, error_model="numpy", cache=True)
 def _differentiate(
     volume, out, matrices, packed, layout, aligned, first, weights, d_matrices, d_packed, moving, cubic
 ):
-    flat = volume.reshape(-1)
-    n_x, last = out.shape[2], layout.shape[0]
     for z in prange(out.shape[0]):
-        contracted, trail = room(n_x, layout, aligned, packed)
-        index, change, turned = _three_rows(n_x, packed)
-        jacobian = np.zeros((3, 3), packed.dtype)
-        for y in range(out.shape[1]):
-            follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-            _fill_index(index, z, y)
-            apply_matrix(d_matrices[0], index, change)
-            for k in range(last):
-                l = trail[2 * k]
-                lattice_row(d_packed, layout[k], l, aligned and k == 0, first, weights, contracted, turned)
-                if moving[k]:
-                    # d(l + u(l)) = dl + du + u'(l) dl
-                    for x in range(n_x):
-                        displacement_jacobian(packed, layout[k], l[0, x], l[1, x], l[2, x], jacobian)
-                        for c in range(3):
-                            turned[c, x] += change[c, x]
-                            for i in range(3):
-                                turned[c, x] += jacobian[c, i] * change[i, x]
-                apply_matrix(d_matrices[k + 1], trail[2 * k + 1], change)
-                for c in range(3):
-                    for i in range(3):
-                        factor = packed.dtype.type(matrices[k + 1, c, i])
-                        for x in range(n_x):
-                            change[c, x] += factor * turned[i, x]
-            end = trail[2 * last]
-            for x in range(n_x):
-                if cubic:
-                    s = _read_slopes(volume, end[0, x], end[1, x], end[2, x], True)
+        _differentiate_plane(
+            volume,
+            out[z],
+            matrices,
+            packed,
+            layout,
+            aligned,
+            first,
+            weights,
+            d_matrices,
+            d_packed,
+            moving,
+            cubic,
+            z,
+        )
+
+
+@njit(error_model="numpy")
+def _pull_planes(
+    volume, image, matrices, packed, layout, aligned, first, weights, sums, d_matrices, fixed, cubic, begin
+):
+    last, n_x = layout.shape[0], len(first)
+    contracted, trail = room(n_x, layout, aligned, packed)
+    gathered = np.zeros(contracted.shape)
+    index, pull, turned, _ = _four_rows(n_x, packed)
+    jacobian = np.zeros((3, 3), packed.dtype)
+    for z in range(image.shape[0]):
+        for y in range(image.shape[1]):
+            follow_row(matrices, packed, layout, aligned, first, weights, contracted, begin + z, y, trail)
+            read_slopes_row(volume, trail[2 * last], cubic, pull)
+            line = image[z, y]
+            for c in range(3):
+                for x in range(len(line)):
+                    pull[c, x] *= line[x]
+                pull[c, len(line) :] = 0
+            # Backwards through the map: pull is the gradient in the places after stage k.
+            for k in range(last, -1, -1):
+                if not fixed[k]:
+                    if k == 0:
+                        _fill_index(index, begin + z, y)
+                    _add_products(pull, trail[2 * k - 1] if k > 0 else index, d_matrices[k])
+                if k == 0:
+                    break
+                _transpose_matrix(matrices[k], pull, turned)
+                at = trail[2 * k - 2]
+                if aligned and k == 1:
+                    _add_aligned(sums, layout[0], at, first, weights, turned, gathered)
                 else:
-                    s = _linear_slopes(volume, flat, end[0, x], end[1, x], end[2, x])
-                out[z, y, x] = s[0] * change[0, x] + s[1] * change[1, x] + s[2] * change[2, x]
+                    _add_row(sums, layout[k - 1], at, turned)
+                if k == 1 and fixed[0]:
+                    break
+                for x in range(n_x):
+                    displacement_jacobian(packed, layout[k - 1], at[0, x], at[1, x], at[2, x], jacobian)
+                    for i in range(3):
+                        pull[i, x] = turned[i, x]
+                        for c in range(3):
+                            pull[i, x] += jacobian[c, i] * turned[c, x]
 
 
 @njit(parallel=True, error_model="numpy", cache=True)
 def _pull_back(
     volume, image, matrices, packed, layout, aligned, first, weights, sums, d_matrices, fixed, cubic
 ):
-    flat = volume.reshape(-1)
-    n_z, n_y, n_x = image.shape
-    last, n_chunks = layout.shape[0], sums.shape[0]
+    n_z, n_chunks = image.shape[0], sums.shape[0]
     for chunk in prange(n_chunks):
-        contracted, trail = room(n_x, layout, aligned, packed)
-        gathered = np.zeros(contracted.shape)
-        index, pull, turned = _three_rows(n_x, packed)
-        jacobian = np.zeros((3, 3), packed.dtype)
-        for z in range(chunk * n_z // n_chunks, (chunk + 1) * n_z // n_chunks):
-            for y in range(n_y):
-                follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-                end = trail[2 * last]
-                for x in range(n_x):
-                    if cubic:
-                        s = _read_slopes(volume, end[0, x], end[1, x], end[2, x], True)
-                    else:
-                        s = _linear_slopes(volume, flat, end[0, x], end[1, x], end[2, x])
-                    value = image[z, y, x]
-                    pull[0, x], pull[1, x], pull[2, x] = s[0] * value, s[1] * value, s[2] * value
-                # Backwards through the map: pull is the gradient in the places after stage k.
-                for k in range(last, -1, -1):
-                    if not fixed[k]:
-                        if k > 0:
-                            _add_products(pull, trail[2 * k - 1], d_matrices[chunk, k])
-                        else:
-                            _fill_index(index, z, y)
-                            _add_products(pull, index, d_matrices[chunk, 0])
-                    if k == 0:
-                        break
-                    _transpose_matrix(matrices[k], pull, turned)
-                    l = trail[2 * k - 2]
-                    if aligned and k == 1:
-                        _add_aligned(sums[chunk], layout[0], l, first, weights, turned, gathered)
-                    else:
-                        for x in range(n_x):
-                            _add_at(sums[chunk], layout[k - 1], l[0, x], l[1, x], l[2, x], turned[:, x])
-                    if k == 1 and fixed[0]:
-                        break
-                    for x in range(n_x):
-                        displacement_jacobian(packed, layout[k - 1], l[0, x], l[1, x], l[2, x], jacobian)
-                        for i in range(3):
-                            pull[i, x] = turned[i, x]
-                            for c in range(3):
-                                pull[i, x] += jacobian[c, i] * turned[c, x]
+        begin, end = chunk * n_z // n_chunks, (chunk + 1) * n_z // n_chunks
+        _pull_planes(
+            volume,
+            image[begin:end],
+            matrices,
+            packed,
+            layout,
+            aligned,
+            first,
+            weights,
+            sums[chunk],
+            d_matrices[chunk],
+            fixed,
+            cubic,
+            begin,
+        )
 
 
 @njit
@@ -500,7 +389,7 @@ def _transpose_matrix(matrix, pull, out):
 
 
 @njit
-def _add_aligned(sums, row, l, first, weights, pull, gathered):
+def _add_aligned(sums, row, at, first, weights, pull, gathered):
     """Add the transpose of `aligned_row` applied to pull, (3, x), to the packed sums."""
     offset, n_z, n_y, n_x, taps = row
     gathered[:] = 0
@@ -525,52 +414,42 @@ def _add_aligned(sums, row, l, first, weights, pull, gathered):
                 gathered[c, k + 2] += s_2
                 gathered[c, k + 3] += s_3
         start = stop
-    z_below, y_below = math.floor(l[0, 0]), math.floor(l[1, 0])
-    w_z = spline_weights(l[0, 0] - type(l[0, 0])(z_below), taps)
-    w_y = spline_weights(l[1, 0] - type(l[1, 0])(y_below), taps)
+    z_below, y_below = math.floor(at[0, 0]), math.floor(at[1, 0])
+    w_z = spline_weights(at[0, 0] - type(at[0, 0])(z_below), taps)
+    w_y = spline_weights(at[1, 0] - type(at[1, 0])(y_below), taps)
+    z_first, y_first = first_point(z_below, n_z, taps), first_point(y_below, n_y, taps)
     for i in range(taps):
-        z = z_below - (taps // 2 - 1) + i
-        if z < 0 or z >= n_z:
-            continue
         for j in range(taps):
-            y = y_below - (taps // 2 - 1) + j
-            if y < 0 or y >= n_y:
-                continue
+            weight = w_z[i] * w_y[j]
             for c in range(3):
-                begin = offset + ((c * n_z + z) * n_y + y) * n_x
-                target = sums[begin : begin + n_x]
+                begin = offset + ((c * n_z + z_first + i) * n_y + y_first + j) * n_x
+                target, line = sums[begin : begin + n_x], gathered[c]
                 for x in range(n_x):
-                    target[x] += w_z[i] * w_y[j] * gathered[c, taps + x]
+                    target[x] += weight * line[x]
 
 
 @njit
-def _add_at(sums, row, z_at, y_at, x_at, pull):
-    """Add the transpose of `displacement` at one place, applied to pull, (3,), to the packed sums."""
+def _add_row(sums, row, at, pull):
+    """Add the transpose of `lattice_row` at any places, applied to pull, (3, x), to the packed sums."""
     offset, n_z, n_y, n_x, taps = row
-    kind = type(z_at)
-    z_below, y_below, x_below = math.floor(z_at), math.floor(y_at), math.floor(x_at)
-    w_z = spline_weights(z_at - kind(z_below), taps)
-    w_y = spline_weights(y_at - kind(y_below), taps)
-    w_x = spline_weights(x_at - kind(x_below), taps)
-    back = taps // 2 - 1
+    kind = at.dtype.type
     size = n_z * n_y * n_x
-    for i in range(taps):
-        z = z_below - back + i
-        if z < 0 or z >= n_z:
-            continue
-        for j in range(taps):
-            y = y_below - back + j
-            if y < 0 or y >= n_y:
-                continue
-            plane = offset + (z * n_y + y) * n_x
-            for k in range(taps):
-                x = x_below - back + k
-                if x < 0 or x >= n_x:
-                    continue
-                weight = w_z[i] * w_y[j] * w_x[k]
-                sums[plane + x] += weight * pull[0]
-                sums[plane + size + x] += weight * pull[1]
-                sums[plane + 2 * size + x] += weight * pull[2]
+    for x in range(at.shape[1]):
+        z_below, y_below, x_below = math.floor(at[0, x]), math.floor(at[1, x]), math.floor(at[2, x])
+        w_z = spline_weights(at[0, x] - kind(z_below), taps)
+        w_y = spline_weights(at[1, x] - kind(y_below), taps)
+        w_x = spline_weights(at[2, x] - kind(x_below), taps)
+        i_z, i_y = first_point(z_below, n_z, taps), first_point(y_below, n_y, taps)
+        i_x = first_point(x_below, n_x, taps)
+        for c in range(3):
+            value = float(pull[c, x])
+            start = offset + c * size + (i_z * n_y + i_y) * n_x + i_x
+            for i in range(taps):
+                for j in range(taps):
+                    weight = w_z[i] * w_y[j] * value
+                    a = np.uint64(start + (i * n_y + j) * n_x)
+                    for k in range(taps):
+                        sums[a + np.uint64(k)] += weight * w_x[k]
 
 
 @njit(inline="always")
@@ -580,36 +459,53 @@ def _fill_index(index, z, y):
 
 
 @njit
-def _three_rows(n_x, packed):
-    return np.zeros((3, n_x), packed.dtype), np.zeros((3, n_x), packed.dtype), np.zeros((3, n_x), packed.dtype)
+def _four_rows(n_x, packed):
+    rows = np.zeros((4, 3, n_x), packed.dtype)
+    return rows[0], rows[1], rows[2], rows[3]
+
+
+@njit(error_model="numpy")
+def _positions_plane(out, matrices, packed, layout, aligned, first, weights, z):
+    contracted, trail = room(len(first), layout, aligned, packed)
+    end = trail[2 * layout.shape[0]]
+    for y in range(out.shape[2]):
+        follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
+        for c in range(3):
+            for x in range(out.shape[3]):
+                out[c, z, y, x] = end[c, x]
 
 
 @njit(parallel=True, error_model="numpy", cache=True)
 def _positions(out, matrices, packed, layout, aligned, first, weights):
     for z in prange(out.shape[1]):
-        contracted, trail = room(out.shape[3], layout, aligned, packed)
-        for y in range(out.shape[2]):
-            follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-            out[:, z, y, :] = trail[2 * layout.shape[0]]
+        _positions_plane(out, matrices, packed, layout, aligned, first, weights, z)
+
+
+@njit(error_model="numpy")
+def _determinants_plane(out, matrices, packed, layout, aligned, first, weights, z):
+    contracted, trail = room(len(first), layout, aligned, packed)
+    inner = np.zeros((3, 3), packed.dtype)
+    # The determinant of a product is the product of the determinants.
+    outer = 1.0
+    for k in range(layout.shape[0] + 1):
+        outer *= _determinant(matrices[k])
+    for y in range(out.shape[0]):
+        follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
+        for x in range(out.shape[1]):
+            total = outer
+            for k in range(layout.shape[0]):
+                at = trail[2 * k]
+                displacement_jacobian(packed, layout[k], at[0, x], at[1, x], at[2, x], inner)
+                for c in range(3):
+                    inner[c, c] += 1
+                total *= _determinant(inner)
+            out[y, x] = total
 
 
 @njit(parallel=True, error_model="numpy", cache=True)
 def _determinants(out, matrices, packed, layout, aligned, first, weights):
     for z in prange(out.shape[0]):
-        contracted, trail = room(out.shape[2], layout, aligned, packed)
-        inner = np.zeros((3, 3), packed.dtype)
-        for y in range(out.shape[1]):
-            follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-            for x in range(out.shape[2]):
-                # det(M u' M') is the product of the determinants.
-                total = _determinant(matrices[0])
-                for k in range(layout.shape[0]):
-                    l = trail[2 * k]
-                    displacement_jacobian(packed, layout[k], l[0, x], l[1, x], l[2, x], inner)
-                    for c in range(3):
-                        inner[c, c] += 1
-                    total *= _determinant(inner) * _determinant(matrices[k + 1])
-                out[z, y, x] = total
+        _determinants_plane(out[z], matrices, packed, layout, aligned, first, weights, z)
 
 
 @njit(inline="always")

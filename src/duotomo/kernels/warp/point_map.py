@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+Kept = TypeVar("Kept")
+
+PAD = 4
+"""Zeros around a packed lattice on each side: places beyond it are moved to where only these act."""
 TAPS = {1: 2, 3: 4}
 """Control points that act on a place, along one axis, by the degree of the spline."""
 
@@ -34,9 +38,7 @@ class PointMap:
     coefficients: tuple[torch.Tensor, ...] = ()
     degrees: tuple[int, ...] = ()
     fixed: tuple[bool, ...] = ()
-    _packed: dict[tuple[torch.device, torch.dtype], torch.Tensor] = field(
-        default_factory=dict, init=False, repr=False
-    )
+    _kept: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def n_lattices(self) -> int:
@@ -50,11 +52,15 @@ class PointMap:
 
     @cached_property
     def layout(self) -> NDArray[np.int64]:
-        """Where each lattice lies in `packed`: (lattice, 5) with offset, n_z, n_y, n_x, taps per axis."""
+        """Where each lattice lies in `packed`: (lattice, 5) with offset, n_z, n_y, n_x, taps per axis.
+
+        The lengths count the zeros around the lattice.
+        """
         rows, offset = [], 0
         for values, degree in zip(self.coefficients, self.degrees, strict=True):
-            rows.append((offset, *values.shape[1:], TAPS[degree]))
-            offset += values.numel()
+            n_z, n_y, n_x = (n + 2 * PAD for n in values.shape[1:])
+            rows.append((offset, n_z, n_y, n_x, TAPS[degree]))
+            offset += 3 * n_z * n_y * n_x
         return np.array(rows, dtype=np.int64).reshape(-1, 5)
 
     @cached_property
@@ -70,20 +76,35 @@ class PointMap:
         return np.array(rows, dtype=np.float64).reshape(-1, 3)
 
     def packed(self, like: torch.Tensor) -> torch.Tensor:
-        """Return all coefficients in one row, with the device and the precision of `like`."""
-        key = (like.device, like.dtype)
-        if key not in self._packed:
-            parts = [values.detach().reshape(-1) for values in self.coefficients]
-            joined = torch.cat(parts) if parts else torch.zeros(1, dtype=torch.float64)
-            self._packed[key] = joined.to(like).contiguous()
-        return self._packed[key]
+        """Return all coefficients in one row, zeros around each lattice, on the device of `like`."""
+
+        def pack() -> torch.Tensor:
+            if not self.coefficients:
+                return like.new_zeros(1)
+            padded = [torch.nn.functional.pad(c.detach().to(like), (PAD,) * 6) for c in self.coefficients]
+            return torch.cat([values.reshape(-1) for values in padded])
+
+        return self.kept(("packed", like.device, like.dtype), pack)
 
     def unpack(self, packed: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return one tensor per lattice, (component, z, y, x), out of one row."""
-        if not self.coefficients:
-            return ()
-        parts: Sequence[torch.Tensor] = packed.split([values.numel() for values in self.coefficients])
-        return tuple(p.view(c.shape) for p, c in zip(parts, self.coefficients, strict=True))
+        """Return one tensor per lattice, (component, z, y, x), out of one row like `packed`'s."""
+        lattices = []
+        for offset, n_z, n_y, n_x, _ in self.layout.tolist():
+            values = packed[offset : offset + 3 * n_z * n_y * n_x].view(3, n_z, n_y, n_x)
+            lattices.append(values[:, PAD:-PAD, PAD:-PAD, PAD:-PAD])
+        return tuple(lattices)
+
+    def on_device(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the matrices, in float64, and `packed`, both on the device of `like`."""
+        matrices = self.kept(("matrices", like.device), lambda: self.matrices.to(like.device).contiguous())
+        return matrices, self.packed(like)
+
+    def kept(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        """Return what was made for this key before, or make it."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        value: Kept = self._kept[key]
+        return value
 
     def bounds(self, shape: tuple[int, int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return (3,) and (3,): a box that holds the image of all voxels of a grid of `shape`."""
@@ -99,4 +120,4 @@ class PointMap:
 
     def __getstate__(self) -> dict[str, Any]:
         fields = ("matrices", "coefficients", "degrees", "fixed")
-        return {name: self.__dict__[name] for name in fields} | {"_packed": {}}
+        return {name: self.__dict__[name] for name in fields} | {"_kept": {}}

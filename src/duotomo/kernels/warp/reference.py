@@ -103,7 +103,9 @@ def matrix(
     factors = []
     for axis in range(3):
         t, derivative = (at - below)[:, axis], int(slope_axis == axis)
-        weights = keys_weights(t, derivative=derivative) if cubic else spline_weights(t, 1, derivative=derivative)
+        weights = (
+            keys_weights(t, derivative=derivative) if cubic else spline_weights(t, 1, derivative=derivative)
+        )
         taps = weights.shape[-1]
         index = below[:, axis, None].long() - (taps // 2 - 1) + torch.arange(taps)
         # Voxels beyond the grid match no column.

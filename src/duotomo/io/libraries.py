@@ -1,0 +1,31 @@
+"""The libraries behind file formats, imported when first used."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from typing import Any
+
+from duotomo.io.file_error import FileError
+
+
+def simpleitk() -> Any:
+    """Return the module SimpleITK."""
+    with warnings.catch_warnings():
+        # From SWIG's own types, on Python 3.12 and later; as an error it would end the process.
+        warnings.filterwarnings("ignore", "builtin type .* has no __module__", DeprecationWarning)
+        return _library("SimpleITK")
+
+
+def nibabel() -> Any:
+    """Return the module nibabel."""
+    return _library("nibabel")
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise FileError(
+            f"duotomo.io: expected {name} to be installed; got: {error}. Run pip install 'duotomo[io]'."
+        ) from error
