@@ -132,7 +132,7 @@ def test_matlab_arrays_of_another_type_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="expected 20 bytes before every array; got 10"):
         read_transform(path, GRID)
     path.write_bytes(data[:-1])
-    with pytest.raises(FileError, match=rf"expected two arrays, and {len(data)} bytes; got 2, and"):
+    with pytest.raises(FileError, match=rf"expected {len(data)} bytes, .*; got {len(data) - 1}"):
         read_transform(path, GRID)
 
 

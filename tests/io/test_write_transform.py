@@ -160,12 +160,21 @@ def test_beyond_a_spline_itk_moves_nothing_unless_a_grid_asks(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "first", [Translation(GRID), Rigid(GRID), DisplacementField(GRID)], ids=lambda part: type(part).__name__
+    ("first", "params"),
+    [
+        (Translation(GRID), Translation(GRID).params(translation_mm=(1.0, 0.0, 0.0))),
+        (Rigid(GRID), Rigid(GRID).params(rotation_deg=(0.0, 30.0, 0.0), translation_mm=(0.0, 0.0, 0.0))),
+        (DisplacementField(GRID), draw_params(DisplacementField(GRID), seed=10)),
+    ],
+    ids=["translation", "rotation", "field"],
 )
-def test_points_that_leave_a_spline_on_their_way_move_alike(first: Transform, tmp_path: Path) -> None:
+def test_points_that_leave_a_spline_on_their_way_move_alike(
+    first: Transform, params: torch.Tensor, tmp_path: Path
+) -> None:
     # The grid lies within the spline, but what the first part makes of it does not.
-    chain = Composition(first, BSpline.over(GRID, (5, 5, 5)))
-    params = draw_params(chain, seed=10, size_voxels=2.0, turn_deg=90)
+    spline = BSpline.over(GRID, (5, 5, 5))
+    chain = Composition(first, spline)
+    params = chain.join(params, draw_params(spline, seed=11))
     xyz_mm = points_on(GRID)
     assert not in_all_domains(chain, params, xyz_mm).all()
     write_transform(tmp_path / "t.h5", chain, params, grid=GRID)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -52,7 +54,7 @@ def test_a_velocity_is_integrated() -> None:
         there_mm = flow_along(flow, params, points_mm, n_steps=16)
         farthest_mm = float((there_mm - points_mm).norm(dim=-1).max())
         assert farthest_mm > 2
-        assert float((flow.points(params, points_mm) - there_mm).norm(dim=-1).max()) < 0.005 * farthest_mm
+        assert float((flow.points(params, points_mm) - there_mm).norm(dim=-1).max()) < 0.01 * farthest_mm
 
 
 def test_the_inverse_flows_back() -> None:
@@ -79,6 +81,21 @@ def test_equal_velocities_are_a_translation_in_the_middle() -> None:
     assert float((flow.points(params, middle_mm) - middle_mm - shift_mm).abs().max()) < 1e-3
 
 
+def test_the_flow_of_a_linear_velocity_is_the_exponential_of_its_matrix() -> None:
+    # Half a right angle about z, and a stretch along it. Splines hold linear maps, so the error is the
+    # integration's alone, and that of the lattice's far ends.
+    flow = Velocity.over(GRID, (8, 8, 8))
+    turn = math.radians(45.0)
+    matrix = torch.tensor([[0.0, -turn, 0.0], [turn, 0.0, 0.0], [0.0, 0.0, 0.3]], dtype=torch.float64)
+    middle_mm = torch.tensor(GRID.center_mm[::-1], dtype=torch.float64)
+    velocities_mm = (centers_mm(flow.lattice) - middle_mm) @ matrix.T
+    params = flow.params(velocities_mm=velocities_mm.movedim(-1, 0))
+    inner_mm = centers_mm(GRID)[5:-5, 5:-5, 6:-6]
+    expected = middle_mm + (inner_mm - middle_mm) @ torch.linalg.matrix_exp(matrix).T
+    assert float((expected - inner_mm).norm(dim=-1).max()) > 3
+    assert float((flow.points(params, inner_mm) - expected).norm(dim=-1).max()) < 1e-3
+
+
 def test_flows_along_one_field_add_up() -> None:
     # exp(s v) exp(t v) = exp((s + t) v)
     flow = Velocity.over(GRID, CONTROL_SHAPE)
@@ -93,7 +110,7 @@ def test_a_velocity_does_not_fold_where_a_spline_does(seed: int) -> None:
     # Neighbouring coefficients, four voxels apart, differ by about four voxels.
     spline, flow = BSpline.over(GRID, (7, 7, 8)), Velocity.over(GRID, (7, 7, 8))
     params = draw_params(spline, seed=seed, size_voxels=3.0)
-    assert float(spline.determinants(params).min()) < -0.1
+    assert float(spline.determinants(params).min()) < 0
     assert float(flow.determinants(params).min()) > 0.1
 
 

@@ -36,9 +36,9 @@ def write_displacement(path: AnyPath, transform: Transform, params: torch.Tensor
     interpolations of that. Beyond the outermost centres ITK keeps the displacement for half a voxel and then
     moves nothing; a `DisplacementField` fades to zero within one voxel.
 
-    A NIfTI file is (x, y, z, 1, component). ITK (5.4) takes the components of NIfTI's intent 1007, "vector",
-    as they are: along L, P, S. Those of intent 1006, "displacement vector", it takes to be along R, A, S, and
-    turns them; but older versions do not. So 1007 is written, with components along L, P, S, as ITK and ANTs
+    A NIfTI file is (x, y, z, 1, component). ITK takes the components of NIfTI's intent 1007, "vector", as
+    they are: along L, P, S. Those of intent 1006, "displacement vector", it takes to be along R, A, S, and
+    turns them, but only since version 5.4. So 1007 is written, with components along L, P, S, as ITK and ANTs
     write them: -x, -y, z. NIfTI's header keeps places in float32: the grid moves by less than 1e-7 of its
     distance from the origin.
 
@@ -69,7 +69,7 @@ def read_displacement(path: AnyPath) -> tuple[DisplacementField, torch.Tensor]:
 
     The field lies on the file's own grid. Its axes may be in any order and direction, but lie along the
     machine's. In NIfTI files, vectors are along L, P, S if the intent is 1007, "vector", and along R, A, S if
-    it is 1006, "displacement vector", as ITK (5.4) takes them. Decimals that float32 has cut from NIfTI's
+    it is 1006, "displacement vector", as ITK 5.4 takes them. Decimals that float32 has cut from NIfTI's
     spacings and origin are restored: 0.1 is 0.1.
     """
     where = "read_displacement"

@@ -80,8 +80,8 @@ def _check_matlab(path: Path) -> None:
             raise _damaged("arrays in MATLAB's level-4 format, little-endian", f"one of type {code}")
         at += _MATLAB_HEADER.size + n_name + n_rows * n_columns * _MATLAB_SIZES[code]
         n_arrays += 1
-    if at != len(data) or n_arrays < 2:
-        raise _damaged(f"two arrays, and {at} bytes", f"{n_arrays}, and {len(data)} bytes")
+    if at != len(data):
+        raise _damaged(f"{at} bytes, as its arrays say", f"{len(data)}")
     # One for the parameters of a transform, one for its fixed parameters.
     _check_one(n_arrays // 2)
 

@@ -1,4 +1,4 @@
-"""Linear operators: the projector, warps, weightings, and the algebra that composes them like the equation."""
+"""Linear operators: projector, warps, weightings, and the algebra that composes them like the equation."""
 
 from duotomo.operators.adjoint_gap import adjoint_gap
 from duotomo.operators.linear import LinearOperator

@@ -31,7 +31,9 @@ class Affine(Transform):
     def __init__(self, grid: VolumeGrid, *, center_mm: Sequence[float] | None = None) -> None:
         """center_mm: xyz."""
         self.grid = grid
-        self.center_mm = center_xyz(grid) if center_mm is None else torch.as_tensor(center_mm).double()
+        self.center_mm = (
+            center_xyz(grid) if center_mm is None else torch.as_tensor(center_mm, dtype=torch.float64)
+        )
         # Entry (i, j) moves a corner along i by half the size along j.
         entries = spacing_xyz(grid)[:, None] / half_size_xyz(grid)[None, :]
         self.scale = torch.cat([entries.reshape(-1), spacing_xyz(grid)])
@@ -46,7 +48,8 @@ class Affine(Transform):
 
     def check(self, params: torch.Tensor) -> torch.Tensor:
         params = super().check(params)
-        determinant = float(torch.linalg.det(self._matrix(params.detach())))
+        (a, b, c), (d, e, f), (g, h, i) = self._matrix(params.detach()).tolist()
+        determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
         if not determinant > 1e-9:
             kind = "reflects" if determinant < -1e-9 else "is singular"
             raise GeometryError(

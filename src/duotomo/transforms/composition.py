@@ -31,7 +31,7 @@ class Composition(Transform):
 
     def split(self, params: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the parameters of each part."""
-        return params.split([part.n_params for part in self.parts])
+        return torch.split_with_sizes(params, [part.n_params for part in self.parts])
 
     def join(self, *params: torch.Tensor) -> torch.Tensor:
         """Return the parameters of the whole, given those of each part."""

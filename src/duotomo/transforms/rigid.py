@@ -31,7 +31,9 @@ class Rigid(Transform):
     def __init__(self, grid: VolumeGrid, *, center_mm: Sequence[float] | None = None) -> None:
         """center_mm: xyz."""
         self.grid = grid
-        self.center_mm = center_xyz(grid) if center_mm is None else torch.as_tensor(center_mm).double()
+        self.center_mm = (
+            center_xyz(grid) if center_mm is None else torch.as_tensor(center_mm, dtype=torch.float64)
+        )
         self.scale = torch.cat([torch.full((3,), turn_rad(grid), dtype=torch.float64), spacing_xyz(grid)])
 
     def params(self, *, rotation_deg: Sequence[float], translation_mm: Sequence[float]) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -41,7 +42,7 @@ class LatticeStage:
 
     def points(self, xyz_mm: torch.Tensor) -> torch.Tensor:
         """Move points, (..., xyz)."""
-        to_lattice = index_matrix(self.lattice).inverse().to(xyz_mm.device)
+        to_lattice = _world_matrix(self.lattice).to(xyz_mm.device)
         at = xyz_mm @ to_lattice[:3, :3].T + to_lattice[:3, 3]
         return xyz_mm + lattice_values(self.coefficients.to(xyz_mm.device), at, self.degree)
 
@@ -49,6 +50,7 @@ class LatticeStage:
 Stage = MatrixStage | LatticeStage
 
 
+@lru_cache(maxsize=64)
 def index_matrix(grid: VolumeGrid) -> torch.Tensor:
     """Return the matrix, (4, 4), from (z, y, x, 1), a voxel index, to (x, y, z, 1) in mm.
 
@@ -83,12 +85,12 @@ def map_tensors(
             to_world = torch.cat([matrix @ to_world, to_world[3:]])
         else:
             from_lattice = index_matrix(stage.lattice)
-            matrices.append((_inverse(from_lattice) @ to_world)[:3])
+            matrices.append((_world_matrix(stage.lattice) @ to_world)[:3])
             spacing_mm = torch.tensor(stage.lattice.spacing_mm, dtype=torch.float64)
             spacing_mm = spacing_mm.to(stage.coefficients.device)
             coefficients.append(stage.coefficients.flip(0) / spacing_mm[:, None, None, None])
             to_world = from_lattice
-    matrices.append((_inverse(index_matrix(reference)) @ to_world)[:3])
+    matrices.append((_world_matrix(reference) @ to_world)[:3])
     return torch.stack(matrices), tuple(coefficients)
 
 
@@ -110,8 +112,11 @@ def map_points(stages: Sequence[Stage], reference: VolumeGrid, moving: VolumeGri
     )
 
 
-def _inverse(matrix: torch.Tensor) -> torch.Tensor:
+@lru_cache(maxsize=64)
+def _world_matrix(grid: VolumeGrid) -> torch.Tensor:
+    """Return the inverse of `index_matrix`."""
     # Written out, so that zeros stay exactly zero: rows of voxels are known to run along a lattice by them.
+    matrix = index_matrix(grid)
     inverse = torch.zeros(4, 4, dtype=torch.float64)
     for world, index in ((0, 2), (1, 1), (2, 0)):
         inverse[index, world] = 1 / matrix[world, index]

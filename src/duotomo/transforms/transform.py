@@ -117,9 +117,10 @@ class Transform(ABC):
             )
             return (ahead(volume) - behind(volume)) / (2 * central_step)
         point_map = self._map(params, reference, moving)
-        (_, (d_matrices, *d_coefficients)) = torch.func.jvp(
+        tangents = torch.func.jvp(
             lambda p: _flat(map_tensors(self.stages(p), reference, moving)), (params,), (d_params,)
-        )
+        )[1]
+        d_matrices, *d_coefficients = tangents
         change = PointMap(matrices=d_matrices, coefficients=tuple(d_coefficients), degrees=point_map.degrees)
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
         images = volume.new_empty(len(volumes), *moving.shape)

@@ -8,6 +8,7 @@ the order of the voxels, so results do not depend on the number of threads.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numba
 import numpy as np
@@ -32,7 +33,7 @@ from duotomo.kernels.warp.samples import is_far, read_row, read_slopes_row, tap_
 SHARE_OF_SUMS = 0.05
 """Memory for partial sums of a lattice's gradient, as a share of the image."""
 
-_Args = tuple[NDArray[np.float64], NDArray, NDArray, bool, NDArray, NDArray]
+_Args = tuple[NDArray[Any], NDArray[Any], NDArray[Any], bool, NDArray[Any], NDArray[Any]]
 
 
 def gather(volume: torch.Tensor, out: torch.Tensor, point_map: PointMap, *, cubic: bool) -> None:

@@ -1,14 +1,18 @@
 """Warping on the GPU, in Triton. See `reference` for what it computes.
 
-A program follows a block of neighbouring voxels of one plane through a run of planes. Positions are in double
-precision, so that a volume is read and written at the same places. Where voxel rows run along the first
-lattice, a run stays between two of its planes, and the sums over y and x are made once per run.
+A program follows a block of neighbouring voxels of one plane through a run of planes. Where a run starts is
+computed in double precision; within a run, places are whole voxels plus short ways in the volume's precision.
+Where voxel rows run along the only lattice, a run stays between two of its planes, and the sums over y and x
+are made once per run.
 
 Sums over many voxels (gradients of lattices, and the transpose if PyTorch is asked for deterministic
 algorithms) are made in 64-bit integers, whose order does not matter.
 """
 
 from __future__ import annotations
+
+import itertools
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -18,7 +22,11 @@ import triton.language as tl
 from duotomo.kernels.warp.point_map import PointMap
 
 BLOCK = 128
-LONGEST_RUN = 16
+"""Voxels of a plane that a program follows."""
+LONGEST_RUN = 40
+"""Planes that it follows them through, at most."""
+SIDE = 16
+"""The same, along y and x, where a program stays between neighbouring control points."""
 
 
 def gather(volume: torch.Tensor, out: torch.Tensor, point_map: PointMap, *, cubic: bool) -> None:
@@ -30,14 +38,15 @@ def gather(volume: torch.Tensor, out: torch.Tensor, point_map: PointMap, *, cubi
 def spread(image: torch.Tensor, volume: torch.Tensor, point_map: PointMap, *, cubic: bool) -> None:
     """Write to `volume` the transpose of `gather` applied to `image`."""
     grid, arguments, options = _launch(point_map, image, volume)
+    kernel = _spread_cubic if cubic else _spread_linear
     if not torch.are_deterministic_algorithms_enabled():
         volume.zero_()
-        _spread[grid](image, volume, volume, *arguments, **options, CUBIC=cubic, FIXED=False)
+        kernel[grid](image, volume, volume, *arguments, **options, FIXED=False)
         return
     # No sum exceeds the number of voxels times the largest value (times 2, for cubic weights).
     scale = _fixed_point(2 * image.numel() * image.abs().max().double())
     sums = torch.zeros(volume.shape, dtype=torch.int64, device=volume.device)
-    _spread[grid](image, sums, scale, *arguments, **options, CUBIC=cubic, FIXED=True)
+    kernel[grid](image, sums, scale, *arguments, **options, FIXED=True)
     volume.copy_(sums / scale)
 
 
@@ -73,15 +82,33 @@ def pull_back(
             d_matrices[k] = sums.sum(dim=0).view(3, 4)
     if n == 0:
         return d_matrices, ()
-    lattices = arguments[1]
-    sums = torch.zeros(lattices.numel(), dtype=torch.int64, device=image.device)
+    sums = torch.zeros(arguments[1].numel(), dtype=torch.int64, device=image.device)
     steepest = np.abs(point_map.matrix_array[1:, :, :3]).sum(axis=1).max(axis=1).clip(min=1.0).prod()
-    # Slopes are at most 8 times the largest value, and no lattice stretches by more than its own slopes.
-    stretch = np.prod(1.0 + 8.0 * point_map.reach.max(axis=1))
+    # Slopes are at most 8 times the largest value, and a lattice stretches by no more than its own slopes.
+    stretch = np.prod(1.0 + 8.0 * point_map.reach[1:].max(axis=1, initial=0.0))
     most = volume.abs().max().double() * image.abs().max().double()
     scale = _fixed_point(float(8 * image.numel() * steepest * stretch) * most)
-    for k in range(n):
-        _pull_lattice[grid](volume, image, sums, scale, *arguments, **options, CUBIC=cubic, FROM=k)
+    if point_map.n_lattices == 1 and point_map.aligned and _points_per_voxel(point_map).max() <= 0.25:
+        rows, columns = (
+            _on_device(tuple(_runs(point_map, n, axis, SIDE)), image.device)
+            for axis, n in ((1, image.shape[1]), (2, image.shape[2]))
+        )
+        planes = arguments[3]
+        cells = (len(columns) // 2, len(rows) // 2, len(planes) // 2)
+        _pull_cells[cells](
+            volume,
+            image,
+            sums,
+            scale,
+            rows,
+            columns,
+            *arguments,
+            **options | {"BLOCK": SIDE, "num_warps": 8},
+            CUBIC=cubic,
+        )
+    else:
+        for k in range(n):
+            _pull_lattice[grid](volume, image, sums, scale, *arguments, **options, CUBIC=cubic, FROM=k)
     return d_matrices, point_map.unpack(sums / scale)
 
 
@@ -106,12 +133,13 @@ def _launch(point_map: PointMap, image: torch.Tensor, volume: torch.Tensor):
     """Return the launch grid, the arguments that all kernels share, and their constants."""
     n_z, n_y, n_x = image.shape
     matrices, lattices = point_map.on_device(image)
-    runs, layout = point_map.kept((image.device, n_z), lambda: _tables(point_map, n_z, image.device))
-    grid = (triton.cdiv(n_y * n_x, BLOCK), len(runs))
+    runs = _on_device(tuple(_runs(point_map, n_z, 0, LONGEST_RUN)), image.device)
+    layout = _on_device(tuple(point_map.layout.reshape(-1).tolist()), image.device)
+    grid = (triton.cdiv(n_y * n_x, BLOCK), len(runs) // 2)
     arguments = (matrices, lattices, layout, runs, n_z, n_y, n_x, *volume.shape)
     options = {
         "N": point_map.n_lattices,
-        "ALIGNED": point_map.aligned,
+        "ALIGNED": point_map.aligned and point_map.n_lattices == 1,
         "WIDE": max(volume.numel(), 3 * image.numel()) >= 2**31,
         "BLOCK": BLOCK,
         "num_warps": 4,
@@ -119,20 +147,33 @@ def _launch(point_map: PointMap, image: torch.Tensor, volume: torch.Tensor):
     return grid, arguments, options
 
 
-def _tables(point_map: PointMap, n_z: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the runs of planes, (run, 2) with the first plane and their number, and the lattices' layout."""
-    cells = np.arange(n_z) // LONGEST_RUN
-    if point_map.aligned:
-        matrix = point_map.matrix_array[0]
-        cell = np.floor(matrix[0, 0] * np.arange(n_z) + matrix[0, 3])
-        cells = np.stack([cells, cell])
-        new = np.any(np.diff(cells, axis=1) != 0, axis=0)
-    else:
-        new = np.diff(cells) != 0
-    starts = np.concatenate([[0], np.flatnonzero(new) + 1, [n_z]])
-    runs = np.stack([starts[:-1], np.diff(starts)], axis=1).astype(np.int32)
-    layout = point_map.layout.astype(np.int32).reshape(-1)
-    return torch.from_numpy(runs).to(device), torch.from_numpy(layout).to(device)
+def _points_per_voxel(point_map: PointMap) -> np.ndarray:
+    """Return how many control points of the first lattice there are per voxel, along each axis."""
+    return np.abs(np.diagonal(point_map.matrix_array[0, :, :3]))
+
+
+def _runs(point_map: PointMap, n: int, axis: int, longest: int) -> list[int]:
+    """Return runs of voxels along an axis, (first, length) after (first, length), in one row.
+
+    A run of an aligned map stays between two neighbouring control points.
+    """
+    if not point_map.aligned:
+        return [value for start in range(0, n, longest) for value in (start, min(longest, n - start))]
+    matrix = point_map.matrix_array[0]
+    cells = np.floor(matrix[axis, axis] * np.arange(n) + matrix[axis, 3])
+    edges = [0, *(np.flatnonzero(np.diff(cells)) + 1).tolist(), n]
+    runs = []
+    for low, high in itertools.pairwise(edges):
+        n_parts = -(-(high - low) // longest)
+        cuts = [low + (high - low) * i // n_parts for i in range(n_parts + 1)]
+        runs += [value for a, b in itertools.pairwise(cuts) for value in (a, b - a)]
+    return runs
+
+
+@lru_cache(maxsize=64)
+def _on_device(values: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """Return a short table on a device; the same tables are asked for again and again."""
+    return torch.tensor(values or (0,), dtype=torch.int32).to(device)
 
 
 _SHARED = ["n_z", "n_y", "n_x", "v_z", "v_y", "v_x"]
@@ -166,8 +207,9 @@ def _spline_slopes(t, taps):
 
 @triton.jit
 def _pick(weights, i):
-    """Return the i-th of four weights, i not being known to the compiler: unrolled lattices compile slowly."""
-    return tl.where(i == 0, weights[0], tl.where(i == 1, weights[1], tl.where(i == 2, weights[2], weights[3])))
+    """Return the i-th of four weights, for loops that are not unrolled: those would compile slowly."""
+    low = tl.where(i == 0, weights[0], weights[1])
+    return tl.where(i < 2, low, tl.where(i == 2, weights[2], weights[3]))
 
 
 @triton.jit
@@ -225,6 +267,11 @@ def _turn(matrices, k: tl.constexpr, c: tl.constexpr, z, y, x):
 
 
 @triton.jit
+def _turn_all(matrices, k: tl.constexpr, z, y, x):
+    return _turn(matrices, k, 0, z, y, x), _turn(matrices, k, 1, z, y, x), _turn(matrices, k, 2, z, y, x)
+
+
+@triton.jit
 def _lattice(layout, k: tl.constexpr):
     m = layout + 5 * k
     return tl.load(m), tl.load(m + 1), tl.load(m + 2), tl.load(m + 3), tl.load(m + 4)
@@ -254,71 +301,145 @@ def _displacement(lattices, layout, k: tl.constexpr, z, y, x):
 
 
 @triton.jit
-def _sum_plane(lattices, layout, i: tl.constexpr, c: tl.constexpr, z, y, x):
-    """Return, at places of lattice 0, the sum over y and x of its component c in the i-th plane around z."""
-    T: tl.constexpr = lattices.dtype.element_ty
-    offset, n_z, n_y, n_x, taps = _lattice(layout, 0)
-    i_z, _ = _below(z, n_z - 8, 3, T)
-    i_y, t_y = _below(y, n_y - 8, 3, T)
-    i_x, t_x = _below(x, n_x - 8, 3, T)
-    plane = lattices + offset + (c * n_z + i_z + 3 + i) * n_y * n_x
-    w_y, w_x = _splines(t_y, taps), _splines(t_x, taps)
-    total = 0 * t_x
-    for j in range(4):
-        line = plane + (i_y + 3 + j) * n_x + i_x + 3
-        row = w_x[0] * tl.load(line) + w_x[1] * tl.load(line + 1)
-        row += w_x[2] * tl.load(line + 2) + w_x[3] * tl.load(line + 3)
-        total += _pick(w_y, j) * row
-    return total
+def _dot(line, w):
+    """Return the sum of four neighbouring coefficients with weights."""
+    low = w[0] * tl.load(line) + w[1] * tl.load(line + 1)
+    return low + (w[2] * tl.load(line + 2) + w[3] * tl.load(line + 3))
 
 
 @triton.jit
 def _sum_planes(lattices, layout, matrices, z, y, x):
-    """Return the sums of four planes for three components, for a run of planes that starts at z."""
-    l_z, l_y, l_x = _apply(matrices, 0, z, y, x)
-    return (
-        _sum_plane(lattices, layout, 0, 0, l_z, l_y, l_x),
-        _sum_plane(lattices, layout, 1, 0, l_z, l_y, l_x),
-        _sum_plane(lattices, layout, 2, 0, l_z, l_y, l_x),
-        _sum_plane(lattices, layout, 3, 0, l_z, l_y, l_x),
-        _sum_plane(lattices, layout, 0, 1, l_z, l_y, l_x),
-        _sum_plane(lattices, layout, 1, 1, l_z, l_y, l_x),
-        _sum_plane(lattices, layout, 2, 1, l_z, l_y, l_x),
-        _sum_plane(lattices, layout, 3, 1, l_z, l_y, l_x),
-        _sum_plane(lattices, layout, 0, 2, l_z, l_y, l_x),
-        _sum_plane(lattices, layout, 1, 2, l_z, l_y, l_x),
-        _sum_plane(lattices, layout, 2, 2, l_z, l_y, l_x),
-        _sum_plane(lattices, layout, 3, 2, l_z, l_y, l_x),
-    )
+    """Return, for a run of planes that starts at z, the sums over y and x of the lattice's planes around it.
 
-
-@triton.jit
-def _mix(planes, layout, c: tl.constexpr, z, T: tl.constexpr):
-    """Return the displacement's component c at height z of lattice 0, from its sums of planes."""
-    taps = tl.load(layout + 4)
-    t = (z - tl.floor(z)).to(T)
-    w = _splines(t, taps)
-    total = w[0] * planes[4 * c] + w[1] * planes[4 * c + 1]
-    return total + w[2] * planes[4 * c + 2] + w[3] * planes[4 * c + 3]
-
-
-@triton.jit
-def _displace(lattices, layout, planes, k: tl.constexpr, z, y, x, ALIGNED: tl.constexpr):
+    Twelve: four planes for each of three components.
+    """
     T: tl.constexpr = lattices.dtype.element_ty
-    if ALIGNED and k == 0:
-        return _mix(planes, layout, 0, z, T), _mix(planes, layout, 1, z, T), _mix(planes, layout, 2, z, T)
-    else:
-        return _displacement(lattices, layout, k, z, y, x)
+    offset, n_z, n_y, n_x, taps = _lattice(layout, 0)
+    l_z, l_y, l_x = _apply(matrices, 0, z, y, x)
+    i_z, _ = _below(l_z, n_z - 8, 3, T)
+    i_y, t_y = _below(l_y, n_y - 8, 3, T)
+    i_x, t_x = _below(l_x, n_x - 8, 3, T)
+    w_y, w_x = _splines(t_y, taps), _splines(t_x, taps)
+    plane = n_y * n_x
+    size = n_z * plane
+    line = lattices + offset + ((i_z + 3) * n_y + i_y + 3) * n_x + i_x + 3
+    none = 0 * t_x
+    z_0, z_1, z_2, z_3 = none, none, none, none
+    y_0, y_1, y_2, y_3 = none, none, none, none
+    x_0, x_1, x_2, x_3 = none, none, none, none
+    for j in tl.range(4, loop_unroll_factor=1):
+        w = _pick(w_y, j)
+        z_0 += w * _dot(line, w_x)
+        z_1 += w * _dot(line + plane, w_x)
+        z_2 += w * _dot(line + 2 * plane, w_x)
+        z_3 += w * _dot(line + 3 * plane, w_x)
+        y_0 += w * _dot(line + size, w_x)
+        y_1 += w * _dot(line + size + plane, w_x)
+        y_2 += w * _dot(line + size + 2 * plane, w_x)
+        y_3 += w * _dot(line + size + 3 * plane, w_x)
+        x_0 += w * _dot(line + 2 * size, w_x)
+        x_1 += w * _dot(line + 2 * size + plane, w_x)
+        x_2 += w * _dot(line + 2 * size + 2 * plane, w_x)
+        x_3 += w * _dot(line + 2 * size + 3 * plane, w_x)
+        line += n_x
+    return z_0, z_1, z_2, z_3, y_0, y_1, y_2, y_3, x_0, x_1, x_2, x_3
 
 
 @triton.jit
-def _follow(matrices, lattices, layout, planes, z, y, x, N: tl.constexpr, ALIGNED: tl.constexpr):
-    """Return where voxels go."""
-    p_z, p_y, p_x = _apply(matrices, 0, z, y, x)
-    for k in tl.static_range(N):
-        u_z, u_y, u_x = _displace(lattices, layout, planes, k, p_z, p_y, p_x, ALIGNED)
-        p_z, p_y, p_x = _apply(matrices, k + 1, p_z + u_z, p_y + u_y, p_x + u_x)
-    return p_z, p_y, p_x
+def _turn_planes(planes, matrices, c: tl.constexpr, i: tl.constexpr):
+    """Return the i-th plane's displacement along axis c behind the last matrix."""
+    T: tl.constexpr = planes[0].dtype
+    m = matrices + 12 + 4 * c
+    a, b, d = tl.load(m).to(T), tl.load(m + 1).to(T), tl.load(m + 2).to(T)
+    return a * planes[i] + b * planes[4 + i] + d * planes[8 + i]
+
+
+@triton.jit
+def _split(p, T: tl.constexpr):
+    """Return a place as a whole number and the way from there, however far outside it lies."""
+    low = tl.minimum(tl.maximum(tl.floor(p), -1e8), 1e8)
+    return low.to(tl.int32), tl.minimum(tl.maximum(p - low, 0.0), 1.0).to(T)
+
+
+@triton.jit
+def _start(matrices, lattices, layout, first, y, x, N: tl.constexpr, ALIGNED: tl.constexpr):
+    """Return what is needed to follow voxels along z from plane `first` on, for `_step`.
+
+    A place on the way is whole + way + step (z - first), plus mixed planes of the lattice.
+    """
+    T: tl.constexpr = lattices.dtype.element_ty
+    if N == 0:
+        p_z, p_y, p_x = _apply(matrices, 0, first, y, x)
+        i_z, t_z = _split(p_z, T)
+        i_y, t_y = _split(p_y, T)
+        i_x, t_x = _split(p_x, T)
+        return i_z, i_y, i_x, t_z, t_y, t_x
+    elif ALIGNED:
+        q_z, q_y, q_x = _apply(matrices, 0, first, y, x)
+        p_z, p_y, p_x = _apply(matrices, 1, q_z, q_y, q_x)
+        i_z, t_z = _split(p_z, T)
+        i_y, t_y = _split(p_y, T)
+        i_x, t_x = _split(p_x, T)
+        a = _sum_planes(lattices, layout, matrices, first, y, x)
+        return (
+            i_z, i_y, i_x, t_z, t_y, t_x,
+            _turn_planes(a, matrices, 0, 0), _turn_planes(a, matrices, 0, 1),
+            _turn_planes(a, matrices, 0, 2), _turn_planes(a, matrices, 0, 3),
+            _turn_planes(a, matrices, 1, 0), _turn_planes(a, matrices, 1, 1),
+            _turn_planes(a, matrices, 1, 2), _turn_planes(a, matrices, 1, 3),
+            _turn_planes(a, matrices, 2, 0), _turn_planes(a, matrices, 2, 1),
+            _turn_planes(a, matrices, 2, 2), _turn_planes(a, matrices, 2, 3),
+        )  # fmt: skip
+    else:
+        return (0,)
+
+
+@triton.jit
+def _z_weights(matrices, layout, first, z, T: tl.constexpr):
+    """Return the weights of the four lattice planes around plane z, all of a run's being the same four."""
+    scale, shift = tl.load(matrices), tl.load(matrices + 3)
+    t = (scale * z + shift) - tl.floor(scale * first + shift)
+    return _splines(t.to(T), tl.load(layout + 4))
+
+
+@triton.jit
+def _move(whole, way):
+    low = tl.floor(way)
+    return whole + low.to(tl.int32), way - low
+
+
+@triton.jit
+def _step(matrices, lattices, layout, start, first, z, y, x, N: tl.constexpr, ALIGNED: tl.constexpr):
+    """Return the voxels below the places where the voxels of plane z go, and the fractions above them."""
+    T: tl.constexpr = lattices.dtype.element_ty
+    if N == 0 or ALIGNED:
+        s_z, s_y, s_x = tl.load(matrices), tl.load(matrices + 4), tl.load(matrices + 8)
+        if ALIGNED:
+            # Along z alone, since rows of voxels run along the lattice.
+            s_x, s_y, s_z = (
+                tl.load(matrices + 20) * s_z, tl.load(matrices + 16) * s_z, tl.load(matrices + 12) * s_z
+            )  # fmt: skip
+        n = (z - first) * 1.0
+        n = tl.cast(n, T)
+        w_z, w_y, w_x = (start[3] + s_z.to(T) * n, start[4] + s_y.to(T) * n, start[5] + s_x.to(T) * n)
+        if ALIGNED:
+            w = _z_weights(matrices, layout, first, z, T)
+            w_z += w[0] * start[6] + w[1] * start[7] + w[2] * start[8] + w[3] * start[9]
+            w_y += w[0] * start[10] + w[1] * start[11] + w[2] * start[12] + w[3] * start[13]
+            w_x += w[0] * start[14] + w[1] * start[15] + w[2] * start[16] + w[3] * start[17]
+        i_z, t_z = _move(start[0], w_z)
+        i_y, t_y = _move(start[1], w_y)
+        i_x, t_x = _move(start[2], w_x)
+        return i_z, i_y, i_x, t_z, t_y, t_x
+    else:
+        p_z, p_y, p_x = _apply(matrices, 0, z, y, x)
+        for k in tl.static_range(N):
+            u_z, u_y, u_x = _displacement(lattices, layout, k, p_z, p_y, p_x)
+            p_z, p_y, p_x = _apply(matrices, k + 1, p_z + u_z, p_y + u_y, p_x + u_x)
+        i_z, t_z = _split(p_z, T)
+        i_y, t_y = _split(p_y, T)
+        i_x, t_x = _split(p_x, T)
+        return i_z, i_y, i_x, t_z, t_y, t_x
 
 
 @triton.jit
@@ -348,14 +469,12 @@ def _add_slopes(lattices, layout, k: tl.constexpr, z, y, x, d_z, d_y, d_x):
 
 
 @triton.jit
-def _read_slopes(volume, z, y, x, v_z, v_y, v_x, inside, CUBIC: tl.constexpr, WIDE: tl.constexpr):
+def _read_slopes(
+    volume, i_z, i_y, i_x, t_z, t_y, t_x, v_z, v_y, v_x, inside, CUBIC: tl.constexpr, WIDE: tl.constexpr
+):
     """Return the slopes of the volume at places."""
-    T: tl.constexpr = volume.dtype.element_ty
     TAPS: tl.constexpr = 4 if CUBIC else 2
     BACK: tl.constexpr = 1 if CUBIC else 0
-    i_z, t_z = _below(z, v_z, 3, T)
-    i_y, t_y = _below(y, v_y, 3, T)
-    i_x, t_x = _below(x, v_x, 3, T)
     w_z, w_y, w_x = _taps(t_z, CUBIC), _taps(t_y, CUBIC), _taps(t_x, CUBIC)
     d_z, d_y, d_x = _tap_slopes(t_z, CUBIC), _tap_slopes(t_y, CUBIC), _tap_slopes(t_x, CUBIC)
     s_z, s_y, s_x = 0 * t_z, 0 * t_z, 0 * t_z
@@ -410,18 +529,12 @@ def _gather(
     volume, out, matrices, lattices, layout, runs, n_z, n_y, n_x, v_z, v_y, v_x,
     N: tl.constexpr, ALIGNED: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr, CUBIC: tl.constexpr,
 ):  # fmt: skip
-    T: tl.constexpr = volume.dtype.element_ty
     TAPS: tl.constexpr = 4 if CUBIC else 2
     BACK: tl.constexpr = 1 if CUBIC else 0
     flat, y, x, inside, first, length = _block(runs, n_y, n_x, BLOCK)
-    planes = 0
-    if ALIGNED:
-        planes = _sum_planes(lattices, layout, matrices, first, y, x)
+    start = _start(matrices, lattices, layout, first, y, x, N, ALIGNED)
     for z in range(first, first + length):
-        p_z, p_y, p_x = _follow(matrices, lattices, layout, planes, z, y, x, N, ALIGNED)
-        i_z, t_z = _below(p_z, v_z, 3, T)
-        i_y, t_y = _below(p_y, v_y, 3, T)
-        i_x, t_x = _below(p_x, v_x, 3, T)
+        i_z, i_y, i_x, t_z, t_y, t_x = _step(matrices, lattices, layout, start, first, z, y, x, N, ALIGNED)
         w_z, w_y, w_x = _taps(t_z, CUBIC), _taps(t_y, CUBIC), _taps(t_x, CUBIC)
         total = 0 * t_z
         for i in tl.static_range(TAPS):
@@ -443,48 +556,101 @@ def _gather(
         tl.store(out + _plane(z, flat, n_y, n_x, WIDE), total, mask=inside)
 
 
+@triton.jit
+def _add(volume, at, part, factor, mask, FIXED: tl.constexpr):
+    if FIXED:
+        part = (part.to(tl.float64) * factor).to(tl.int64)
+    tl.atomic_add(volume + at, part, mask=mask, sem="relaxed")
+
+
+@triton.jit
+def _add_square(
+    volume, z, y, x, a, b, c, d, v_z, v_y, v_x, mask, factor, WIDE: tl.constexpr, FIXED: tl.constexpr
+):
+    """Add to the four voxels (z, y, x) to (z, y + 1, x + 1)."""
+    row = z * v_y + y
+    if WIDE:
+        row = row.to(tl.int64)
+    at = row * v_x + x
+    mask &= (z >= 0) & (z < v_z)
+    y_0, y_1 = mask & (y >= 0) & (y < v_y), mask & (y >= -1) & (y < v_y - 1)
+    x_0, x_1 = (x >= 0) & (x < v_x), (x >= -1) & (x < v_x - 1)
+    _add(volume, at, a, factor, y_0 & x_0, FIXED)
+    _add(volume, at + 1, b, factor, y_0 & x_1, FIXED)
+    _add(volume, at + v_x, c, factor, y_1 & x_0, FIXED)
+    _add(volume, at + v_x + 1, d, factor, y_1 & x_1, FIXED)
+
+
 @triton.jit(do_not_specialize=_SHARED)
-def _spread(
+def _spread_linear(
     image, volume, scale, matrices, lattices, layout, runs, n_z, n_y, n_x, v_z, v_y, v_x,
-    N: tl.constexpr, ALIGNED: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr, CUBIC: tl.constexpr,
-    FIXED: tl.constexpr,
+    N: tl.constexpr, ALIGNED: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
+    """Spread with linear weights; what neighbours along z add to the same four voxels is added first."""
     T: tl.constexpr = image.dtype.element_ty
-    TAPS: tl.constexpr = 4 if CUBIC else 2
-    BACK: tl.constexpr = 1 if CUBIC else 0
     flat, y, x, inside, first, length = _block(runs, n_y, n_x, BLOCK)
-    planes = 0
-    if ALIGNED:
-        planes = _sum_planes(lattices, layout, matrices, first, y, x)
+    start = _start(matrices, lattices, layout, first, y, x, N, ALIGNED)
+    factor = 0.0
+    if FIXED:
+        factor = tl.load(scale)
+    # Waiting to be added to plane k_z, from voxel (k_y, k_x) on.
+    k_z, k_y, k_x = 0 * flat - 9, 0 * flat, 0 * flat
+    none = tl.zeros((BLOCK,), T)
+    k_a, k_b, k_c, k_d = none, none, none, none
+    for z in range(first, first + length):
+        i_z, i_y, i_x, t_z, t_y, t_x = _step(matrices, lattices, layout, start, first, z, y, x, N, ALIGNED)
+        value = tl.load(image + _plane(z, flat, n_y, n_x, WIDE), mask=inside, other=0.0)
+        same = (i_z == k_z) & (i_y == k_y) & (i_x == k_x)
+        other = inside & (same == 0)
+        _add_square(
+            volume, k_z, k_y, k_x, k_a, k_b, k_c, k_d, v_z, v_y, v_x, other, factor, WIDE, FIXED
+        )  # fmt: skip
+        high = t_z * value
+        low = value - high
+        b_low, b_high = t_y * low, t_y * high
+        a_low, a_high = low - b_low, high - b_high
+        l_b, l_d, h_b, h_d = t_x * a_low, t_x * b_low, t_x * a_high, t_x * b_high
+        l_a, l_c = a_low - l_b, b_low - l_d
+        l_a, l_b = l_a + tl.where(same, k_a, 0.0), l_b + tl.where(same, k_b, 0.0)
+        l_c, l_d = l_c + tl.where(same, k_c, 0.0), l_d + tl.where(same, k_d, 0.0)
+        _add_square(
+            volume, i_z, i_y, i_x, l_a, l_b, l_c, l_d, v_z, v_y, v_x, inside, factor, WIDE, FIXED
+        )  # fmt: skip
+        k_z, k_y, k_x = i_z + 1, i_y, i_x
+        k_a, k_b, k_c, k_d = a_high - h_b, h_b, b_high - h_d, h_d
+    _add_square(
+        volume, k_z, k_y, k_x, k_a, k_b, k_c, k_d, v_z, v_y, v_x, inside, factor, WIDE, FIXED
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=_SHARED)
+def _spread_cubic(
+    image, volume, scale, matrices, lattices, layout, runs, n_z, n_y, n_x, v_z, v_y, v_x,
+    N: tl.constexpr, ALIGNED: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr, FIXED: tl.constexpr,
+):  # fmt: skip
+    flat, y, x, inside, first, length = _block(runs, n_y, n_x, BLOCK)
+    start = _start(matrices, lattices, layout, first, y, x, N, ALIGNED)
+    factor = 0.0
     if FIXED:
         factor = tl.load(scale)
     for z in range(first, first + length):
-        p_z, p_y, p_x = _follow(matrices, lattices, layout, planes, z, y, x, N, ALIGNED)
-        i_z, t_z = _below(p_z, v_z, 3, T)
-        i_y, t_y = _below(p_y, v_y, 3, T)
-        i_x, t_x = _below(p_x, v_x, 3, T)
-        w_z, w_y, w_x = _taps(t_z, CUBIC), _taps(t_y, CUBIC), _taps(t_x, CUBIC)
+        i_z, i_y, i_x, t_z, t_y, t_x = _step(matrices, lattices, layout, start, first, z, y, x, N, ALIGNED)
+        w_z, w_y, w_x = _taps(t_z, True), _taps(t_y, True), _taps(t_x, True)
         value = tl.load(image + _plane(z, flat, n_y, n_x, WIDE), mask=inside, other=0.0)
-        for i in tl.static_range(TAPS):
-            to_z = i_z - BACK + i
+        for i in tl.static_range(4):
+            to_z = i_z - 1 + i
             in_z = inside & (to_z >= 0) & (to_z < v_z)
-            for j in tl.static_range(TAPS):
-                to_y = i_y - BACK + j
+            for j in tl.static_range(4):
+                to_y = i_y - 1 + j
                 in_y = in_z & (to_y >= 0) & (to_y < v_y)
                 row = to_z * v_y + to_y
                 if WIDE:
                     row = row.to(tl.int64)
-                line = volume + row * v_x + i_x - BACK
                 share = w_z[i] * w_y[j] * value
-                for m in tl.static_range(TAPS):
-                    to_x = i_x - BACK + m
+                for m in tl.static_range(4):
+                    to_x = i_x - 1 + m
                     mask = in_y & (to_x >= 0) & (to_x < v_x)
-                    part = share * w_x[m]
-                    if FIXED:
-                        whole = (part.to(tl.float64) * factor).to(tl.int64)
-                        tl.atomic_add(line + m, whole, mask=mask, sem="relaxed")
-                    else:
-                        tl.atomic_add(line + m, part, mask=mask, sem="relaxed")
+                    _add(volume, row * v_x + to_x, share * w_x[m], factor, mask, FIXED)
 
 
 @triton.jit(do_not_specialize=_SHARED)
@@ -493,12 +659,10 @@ def _slopes(
     N: tl.constexpr, ALIGNED: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr, CUBIC: tl.constexpr,
 ):  # fmt: skip
     flat, y, x, inside, first, length = _block(runs, n_y, n_x, BLOCK)
-    planes = 0
-    if ALIGNED:
-        planes = _sum_planes(lattices, layout, matrices, first, y, x)
+    start = _start(matrices, lattices, layout, first, y, x, N, ALIGNED)
     for z in range(first, first + length):
-        p_z, p_y, p_x = _follow(matrices, lattices, layout, planes, z, y, x, N, ALIGNED)
-        s_z, s_y, s_x = _read_slopes(volume, p_z, p_y, p_x, v_z, v_y, v_x, inside, CUBIC, WIDE)
+        i_z, i_y, i_x, t_z, t_y, t_x = _step(matrices, lattices, layout, start, first, z, y, x, N, ALIGNED)
+        s_z, s_y, s_x = _read_slopes(volume, i_z, i_y, i_x, t_z, t_y, t_x, v_z, v_y, v_x, inside, CUBIC, WIDE)
         tl.store(out + _plane(z, flat, n_y, n_x, WIDE), s_z, mask=inside)
         tl.store(out + _plane(n_z + z, flat, n_y, n_x, WIDE), s_y, mask=inside)
         tl.store(out + _plane(2 * n_z + z, flat, n_y, n_x, WIDE), s_x, mask=inside)
@@ -512,47 +676,39 @@ def _differentiate(
 ):  # fmt: skip
     T: tl.constexpr = volume.dtype.element_ty
     flat, y, x, inside, first, length = _block(runs, n_y, n_x, BLOCK)
-    planes = 0
-    d_planes = 0
-    if ALIGNED:
-        planes = _sum_planes(lattices, layout, matrices, first, y, x)
-        d_planes = _sum_planes(d_lattices, layout, matrices, first, y, x)
     for z in range(first, first + length):
         p_z, p_y, p_x = _apply(matrices, 0, z, y, x)
         c_z, c_y, c_x = _apply(d_matrices, 0, z, y, x)
         for k in tl.static_range(N):
-            u_z, u_y, u_x = _displace(lattices, layout, planes, k, p_z, p_y, p_x, ALIGNED)
-            e_z, e_y, e_x = _displace(d_lattices, layout, d_planes, k, p_z, p_y, p_x, ALIGNED)
+            u_z, u_y, u_x = _displacement(lattices, layout, k, p_z, p_y, p_x)
+            e_z, e_y, e_x = _displacement(d_lattices, layout, k, p_z, p_y, p_x)
             if MOVES_FIRST or k > 0:
                 # d(l + u(l)) = dl + du + u'(l) dl
                 c_z, c_y, c_x = _add_slopes(lattices, layout, k, p_z, p_y, p_x, c_z, c_y, c_x)
             c_z, c_y, c_x = c_z + e_z, c_y + e_y, c_x + e_x
             p_z, p_y, p_x = p_z + u_z, p_y + u_y, p_x + u_x
             a_z, a_y, a_x = _apply(d_matrices, k + 1, p_z, p_y, p_x)
-            b_z = a_z + _turn(matrices, k + 1, 0, c_z, c_y, c_x)
-            b_y = a_y + _turn(matrices, k + 1, 1, c_z, c_y, c_x)
-            b_x = a_x + _turn(matrices, k + 1, 2, c_z, c_y, c_x)
-            c_z, c_y, c_x = b_z, b_y, b_x
+            b_z, b_y, b_x = _turn_all(matrices, k + 1, c_z, c_y, c_x)
+            c_z, c_y, c_x = a_z + b_z, a_y + b_y, a_x + b_x
             p_z, p_y, p_x = _apply(matrices, k + 1, p_z, p_y, p_x)
-        s_z, s_y, s_x = _read_slopes(volume, p_z, p_y, p_x, v_z, v_y, v_x, inside, CUBIC, WIDE)
+        i_z, t_z = _split(p_z, T)
+        i_y, t_y = _split(p_y, T)
+        i_x, t_x = _split(p_x, T)
+        s_z, s_y, s_x = _read_slopes(volume, i_z, i_y, i_x, t_z, t_y, t_x, v_z, v_y, v_x, inside, CUBIC, WIDE)
         total = s_z * c_z.to(T) + s_y * c_y.to(T) + s_x * c_x.to(T)
         tl.store(out + _plane(z, flat, n_y, n_x, WIDE), total, mask=inside)
 
 
 @triton.jit
-def _carry(matrices, lattices, layout, FROM: tl.constexpr, k: tl.constexpr, z, y, x, a_z, a_y, a_x):
+def _carry(matrices, lattices, layout, k: tl.constexpr, z, y, x, a_z, a_y, a_x):
     """Return a direction carried through lattice k, and through the matrix behind it."""
-    if k >= FROM:
-        a_z, a_y, a_x = _add_slopes(lattices, layout, k, z, y, x, a_z, a_y, a_x)
-    b_z = _turn(matrices, k + 1, 0, a_z, a_y, a_x)
-    b_y = _turn(matrices, k + 1, 1, a_z, a_y, a_x)
-    b_x = _turn(matrices, k + 1, 2, a_z, a_y, a_x)
-    return b_z, b_y, b_x
+    a_z, a_y, a_x = _add_slopes(lattices, layout, k, z, y, x, a_z, a_y, a_x)
+    return _turn_all(matrices, k + 1, a_z, a_y, a_x)
 
 
 @triton.jit
 def _pulled(
-    volume, value, matrices, lattices, layout, planes, z, y, x, v_z, v_y, v_x, inside,
+    volume, value, matrices, lattices, layout, start, first, z, y, x, v_z, v_y, v_x, inside,
     N: tl.constexpr, ALIGNED: tl.constexpr, WIDE: tl.constexpr, CUBIC: tl.constexpr,
     FROM: tl.constexpr, AFTER_LATTICE: tl.constexpr,
 ):  # fmt: skip
@@ -560,34 +716,54 @@ def _pulled(
 
     The stage is matrix FROM, met at the places; or with AFTER_LATTICE, lattice FROM.
     """
-    p_y, p_x = y.to(tl.float64), x.to(tl.float64)
-    p_z = 0 * p_x + z
-    q_z, q_y, q_x = p_z, p_y, p_x
-    # Three unit directions, carried forward from the stage on: the columns of the rest's Jacobian.
-    one, zero = 0 * p_z + 1, 0 * p_z
-    a_z, a_y, a_x = one, zero, zero
-    b_z, b_y, b_x = zero, one, zero
-    c_z, c_y, c_x = zero, zero, one
-    p_z, p_y, p_x = _apply(matrices, 0, p_z, p_y, p_x)
-    for k in tl.static_range(N):
-        if AFTER_LATTICE and k == FROM:
-            q_z, q_y, q_x = p_z, p_y, p_x
-        u_z, u_y, u_x = _displace(lattices, layout, planes, k, p_z, p_y, p_x, ALIGNED)
-        if k >= FROM:
-            SKIP: tl.constexpr = FROM + 1 if AFTER_LATTICE else FROM
-            a_z, a_y, a_x = _carry(matrices, lattices, layout, SKIP, k, p_z, p_y, p_x, a_z, a_y, a_x)
-            b_z, b_y, b_x = _carry(matrices, lattices, layout, SKIP, k, p_z, p_y, p_x, b_z, b_y, b_x)
-            c_z, c_y, c_x = _carry(matrices, lattices, layout, SKIP, k, p_z, p_y, p_x, c_z, c_y, c_x)
-        p_z, p_y, p_x = p_z + u_z, p_y + u_y, p_x + u_x
-        if not AFTER_LATTICE and k + 1 == FROM:
-            q_z, q_y, q_x = p_z, p_y, p_x
-        p_z, p_y, p_x = _apply(matrices, k + 1, p_z, p_y, p_x)
-    s_z, s_y, s_x = _read_slopes(volume, p_z, p_y, p_x, v_z, v_y, v_x, inside, CUBIC, WIDE)
-    s_z, s_y, s_x = s_z * value, s_y * value, s_x * value
-    g_z = s_z * a_z + s_y * a_y + s_x * a_x
-    g_y = s_z * b_z + s_y * b_y + s_x * b_x
-    g_x = s_z * c_z + s_y * c_y + s_x * c_x
-    return q_z, q_y, q_x, g_z, g_y, g_x
+    T: tl.constexpr = volume.dtype.element_ty
+    q_y, q_x = y.to(tl.float64), x.to(tl.float64)
+    q_z = 0 * q_x + z
+    if FROM == N:
+        # Nothing comes behind the last matrix.
+        i_z, i_y, i_x, t_z, t_y, t_x = _step(matrices, lattices, layout, start, first, z, y, x, N, ALIGNED)
+        if N > 0:
+            q_z, q_y, q_x = _apply(matrices, 0, q_z, q_y, q_x)
+            for k in tl.static_range(N):
+                u_z, u_y, u_x = _displacement(lattices, layout, k, q_z, q_y, q_x)
+                q_z, q_y, q_x = q_z + u_z, q_y + u_y, q_x + u_x
+                if k + 1 < N:
+                    q_z, q_y, q_x = _apply(matrices, k + 1, q_z, q_y, q_x)
+        s_z, s_y, s_x = _read_slopes(volume, i_z, i_y, i_x, t_z, t_y, t_x, v_z, v_y, v_x, inside, CUBIC, WIDE)
+        return q_z, q_y, q_x, s_z * value, s_y * value, s_x * value
+    else:
+        # Three unit directions, carried forward from the stage on: the columns of the rest's Jacobian.
+        one, zero = 0 * q_z + 1, 0 * q_z
+        a_z, a_y, a_x = one, zero, zero
+        b_z, b_y, b_x = zero, one, zero
+        c_z, c_y, c_x = zero, zero, one
+        p_z, p_y, p_x = _apply(matrices, 0, q_z, q_y, q_x)
+        for k in tl.static_range(N):
+            if AFTER_LATTICE and k == FROM:
+                q_z, q_y, q_x = p_z, p_y, p_x
+            u_z, u_y, u_x = _displacement(lattices, layout, k, p_z, p_y, p_x)
+            if k >= FROM:
+                if AFTER_LATTICE and k == FROM:
+                    a_z, a_y, a_x = _turn_all(matrices, k + 1, a_z, a_y, a_x)
+                    b_z, b_y, b_x = _turn_all(matrices, k + 1, b_z, b_y, b_x)
+                    c_z, c_y, c_x = _turn_all(matrices, k + 1, c_z, c_y, c_x)
+                else:
+                    a_z, a_y, a_x = _carry(matrices, lattices, layout, k, p_z, p_y, p_x, a_z, a_y, a_x)
+                    b_z, b_y, b_x = _carry(matrices, lattices, layout, k, p_z, p_y, p_x, b_z, b_y, b_x)
+                    c_z, c_y, c_x = _carry(matrices, lattices, layout, k, p_z, p_y, p_x, c_z, c_y, c_x)
+            p_z, p_y, p_x = p_z + u_z, p_y + u_y, p_x + u_x
+            if not AFTER_LATTICE and k + 1 == FROM:
+                q_z, q_y, q_x = p_z, p_y, p_x
+            p_z, p_y, p_x = _apply(matrices, k + 1, p_z, p_y, p_x)
+        i_z, t_z = _split(p_z, T)
+        i_y, t_y = _split(p_y, T)
+        i_x, t_x = _split(p_x, T)
+        s_z, s_y, s_x = _read_slopes(volume, i_z, i_y, i_x, t_z, t_y, t_x, v_z, v_y, v_x, inside, CUBIC, WIDE)
+        s_z, s_y, s_x = s_z * value, s_y * value, s_x * value
+        g_z = s_z * a_z + s_y * a_y + s_x * a_x
+        g_y = s_z * b_z + s_y * b_y + s_x * b_x
+        g_x = s_z * c_z + s_y * c_y + s_x * c_x
+        return q_z, q_y, q_x, g_z, g_y, g_x
 
 
 @triton.jit(do_not_specialize=_SHARED)
@@ -598,9 +774,7 @@ def _pull_matrix(
 ):  # fmt: skip
     """Write this program's part of the gradient in matrix FROM: (program, 12)."""
     flat, y, x, inside, first, length = _block(runs, n_y, n_x, BLOCK)
-    planes = 0
-    if ALIGNED:
-        planes = _sum_planes(lattices, layout, matrices, first, y, x)
+    start = _start(matrices, lattices, layout, first, y, x, N, ALIGNED)
     none = tl.zeros((BLOCK,), tl.float64)
     z_z, z_y, z_x, z_1 = none, none, none, none
     y_z, y_y, y_x, y_1 = none, none, none, none
@@ -608,7 +782,7 @@ def _pull_matrix(
     for z in range(first, first + length):
         value = tl.load(image + _plane(z, flat, n_y, n_x, WIDE), mask=inside, other=0.0)
         q_z, q_y, q_x, g_z, g_y, g_x = _pulled(
-            volume, value, matrices, lattices, layout, planes, z, y, x, v_z, v_y, v_x, inside,
+            volume, value, matrices, lattices, layout, start, first, z, y, x, v_z, v_y, v_x, inside,
             N, ALIGNED, WIDE, CUBIC, FROM, False,
         )  # fmt: skip
         z_z, z_y, z_x, z_1 = z_z + g_z * q_z, z_y + g_z * q_y, z_x + g_z * q_x, z_1 + g_z
@@ -647,65 +821,94 @@ def _pull_lattice(
     offset, l_z, l_y, l_x, taps = _lattice(layout, FROM)
     factor = tl.load(scale)
     size = l_z * l_y * l_x
-    planes = 0
-    if ALIGNED:
-        planes = _sum_planes(lattices, layout, matrices, first, y, x)
-    ALONG: tl.constexpr = ALIGNED and FROM == 0
-    if ALONG:
-        # All planes of the run lie between the same two planes of the lattice: sum over them first.
-        none = tl.zeros((BLOCK,), T)
-        z_0, z_1, z_2, z_3 = none, none, none, none
-        y_0, y_1, y_2, y_3 = none, none, none, none
-        x_0, x_1, x_2, x_3 = none, none, none, none
+    start = (0,)
     for z in range(first, first + length):
         value = tl.load(image + _plane(z, flat, n_y, n_x, WIDE), mask=inside, other=0.0)
         q_z, q_y, q_x, g_z, g_y, g_x = _pulled(
-            volume, value, matrices, lattices, layout, planes, z, y, x, v_z, v_y, v_x, inside,
+            volume, value, matrices, lattices, layout, start, first, z, y, x, v_z, v_y, v_x, inside,
             N, ALIGNED, WIDE, CUBIC, FROM, True,
         )  # fmt: skip
         i_z, t_z = _below(q_z, l_z - 8, 3, T)
-        g_z, g_y, g_x = g_z.to(T), g_y.to(T), g_x.to(T)
-        if ALONG:
-            w_0, w_1, w_2, w_3 = _splines(t_z, taps)
-            z_0, z_1, z_2, z_3 = z_0 + w_0 * g_z, z_1 + w_1 * g_z, z_2 + w_2 * g_z, z_3 + w_3 * g_z
-            y_0, y_1, y_2, y_3 = y_0 + w_0 * g_y, y_1 + w_1 * g_y, y_2 + w_2 * g_y, y_3 + w_3 * g_y
-            x_0, x_1, x_2, x_3 = x_0 + w_0 * g_x, x_1 + w_1 * g_x, x_2 + w_2 * g_x, x_3 + w_3 * g_x
-        else:
-            i_y, t_y = _below(q_y, l_y - 8, 3, T)
-            i_x, t_x = _below(q_x, l_x - 8, 3, T)
-            w_z, w_y, w_x = _splines(t_z, taps), _splines(t_y, taps), _splines(t_x, taps)
-            for i in range(4):
-                for j in range(4):
-                    w = _pick(w_z, i) * _pick(w_y, j)
-                    line = sums + offset + ((i_z + 3 + i) * l_y + i_y + 3 + j) * l_x + i_x + 3
-                    for m in tl.static_range(4):
-                        weight = w * w_x[m]
-                        _add_whole(line + m, weight * g_z, factor, inside)
-                        _add_whole(line + size + m, weight * g_y, factor, inside)
-                        _add_whole(line + 2 * size + m, weight * g_x, factor, inside)
-    if ALONG:
-        q_z, q_y, q_x = _apply(matrices, 0, first, y, x)
-        i_z, t_z = _below(q_z, l_z - 8, 3, T)
         i_y, t_y = _below(q_y, l_y - 8, 3, T)
         i_x, t_x = _below(q_x, l_x - 8, 3, T)
-        w_y, w_x = _splines(t_y, taps), _splines(t_x, taps)
-        for j in range(4):
-            for m in tl.static_range(4):
-                w = _pick(w_y, j) * w_x[m]
-                to = sums + offset + ((i_z + 3) * l_y + i_y + 3 + j) * l_x + i_x + 3 + m
-                step = l_y * l_x
-                _add_whole(to, w * z_0, factor, inside)
-                _add_whole(to + step, w * z_1, factor, inside)
-                _add_whole(to + 2 * step, w * z_2, factor, inside)
-                _add_whole(to + 3 * step, w * z_3, factor, inside)
-                _add_whole(to + size, w * y_0, factor, inside)
-                _add_whole(to + size + step, w * y_1, factor, inside)
-                _add_whole(to + size + 2 * step, w * y_2, factor, inside)
-                _add_whole(to + size + 3 * step, w * y_3, factor, inside)
-                _add_whole(to + 2 * size, w * x_0, factor, inside)
-                _add_whole(to + 2 * size + step, w * x_1, factor, inside)
-                _add_whole(to + 2 * size + 2 * step, w * x_2, factor, inside)
-                _add_whole(to + 2 * size + 3 * step, w * x_3, factor, inside)
+        w_z, w_y, w_x = _splines(t_z, taps), _splines(t_y, taps), _splines(t_x, taps)
+        for i in range(4):
+            for j in range(4):
+                w = _pick(w_z, i) * _pick(w_y, j)
+                line = sums + offset + ((i_z + 3 + i) * l_y + i_y + 3 + j) * l_x + i_x + 3
+                for m in tl.static_range(4):
+                    weight = w * w_x[m]
+                    _add_whole(line + m, weight * g_z, factor, inside)
+                    _add_whole(line + size + m, weight * g_y, factor, inside)
+                    _add_whole(line + 2 * size + m, weight * g_x, factor, inside)
+
+
+@triton.jit
+def _add_cell(to, a, w_y, w_x, factor, step):
+    """Add the sums over a tile of a, (y, x), times the weights of 16 control points, to integer sums."""
+    for m in tl.static_range(4):
+        row = tl.sum(a * w_x[m], axis=1)[:, None]
+        for j in tl.static_range(4):
+            total = tl.sum(tl.sum(row * w_y[j], axis=1), axis=0)
+            tl.atomic_add(to + j * step + m, (total.to(tl.float64) * factor).to(tl.int64), sem="relaxed")
+
+
+@triton.jit(do_not_specialize=_SHARED)
+def _pull_cells(
+    volume, image, sums, scale, rows, columns, matrices, lattices, layout, runs,
+    n_z, n_y, n_x, v_z, v_y, v_x,
+    N: tl.constexpr, ALIGNED: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr, CUBIC: tl.constexpr,
+):  # fmt: skip
+    """Add the gradient in the only lattice, along which voxel rows run, to integer sums.
+
+    A program's voxels all lie between the same control points, so it sums before it adds.
+    """
+    T: tl.constexpr = volume.dtype.element_ty
+    columns += 2 * tl.program_id(0)
+    rows += 2 * tl.program_id(1)
+    runs += 2 * tl.program_id(2)
+    first, length = tl.load(runs), tl.load(runs + 1)
+    along_y, along_x = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    inside = (along_y < tl.load(rows + 1)) & (along_x < tl.load(columns + 1))
+    y = tl.load(rows) + along_y + 0 * along_x
+    x = tl.load(columns) + along_x + 0 * along_y
+    flat = y * n_x + x
+    start = _start(matrices, lattices, layout, first, y, x, N, ALIGNED)
+    none = tl.zeros((BLOCK, BLOCK), T)
+    z_0, z_1, z_2, z_3 = none, none, none, none
+    y_0, y_1, y_2, y_3 = none, none, none, none
+    x_0, x_1, x_2, x_3 = none, none, none, none
+    for z in range(first, first + length):
+        value = tl.load(image + _plane(z, flat, n_y, n_x, WIDE), mask=inside, other=0.0)
+        i_z, i_y, i_x, t_z, t_y, t_x = _step(matrices, lattices, layout, start, first, z, y, x, N, ALIGNED)
+        s_z, s_y, s_x = _read_slopes(volume, i_z, i_y, i_x, t_z, t_y, t_x, v_z, v_y, v_x, inside, CUBIC, WIDE)
+        s_z, s_y, s_x = s_z * value, s_y * value, s_x * value
+        w = _z_weights(matrices, layout, first, z, T)
+        z_0, z_1, z_2, z_3 = z_0 + w[0] * s_z, z_1 + w[1] * s_z, z_2 + w[2] * s_z, z_3 + w[3] * s_z
+        y_0, y_1, y_2, y_3 = y_0 + w[0] * s_y, y_1 + w[1] * s_y, y_2 + w[2] * s_y, y_3 + w[3] * s_y
+        x_0, x_1, x_2, x_3 = x_0 + w[0] * s_x, x_1 + w[1] * s_x, x_2 + w[2] * s_x, x_3 + w[3] * s_x
+    offset, l_z, l_y, l_x, taps = _lattice(layout, 0)
+    q_z, q_y, q_x = _apply(matrices, 0, first, y, x)
+    _, t_y = _below(q_y, l_y - 8, 3, T)
+    _, t_x = _below(q_x, l_x - 8, 3, T)
+    w_y, w_x = _splines(t_y, taps), _splines(t_x, taps)
+    # The control points are those of the tile's first voxel.
+    q_z, q_y, q_x = _apply(matrices, 0, first, tl.load(rows), tl.load(columns))
+    i_z, _ = _below(q_z, l_z - 8, 3, T)
+    i_y, _ = _below(q_y, l_y - 8, 3, T)
+    i_x, _ = _below(q_x, l_x - 8, 3, T)
+    to = sums + offset + ((i_z + 3) * l_y + i_y + 3) * l_x + i_x + 3
+    factor = tl.load(scale)
+    step, size = l_y * l_x, l_z * l_y * l_x
+    m = matrices + 12
+    for c in tl.static_range(3):
+        # Back through the last matrix.
+        a, b, d = tl.load(m + c).to(T), tl.load(m + 4 + c).to(T), tl.load(m + 8 + c).to(T)
+        at = to + c * size
+        _add_cell(at, a * z_0 + b * y_0 + d * x_0, w_y, w_x, factor, l_x)
+        _add_cell(at + step, a * z_1 + b * y_1 + d * x_1, w_y, w_x, factor, l_x)
+        _add_cell(at + 2 * step, a * z_2 + b * y_2 + d * x_2, w_y, w_x, factor, l_x)
+        _add_cell(at + 3 * step, a * z_3 + b * y_3 + d * x_3, w_y, w_x, factor, l_x)
 
 
 @triton.jit(do_not_specialize=_SHARED)
@@ -714,14 +917,12 @@ def _positions(
     N: tl.constexpr, ALIGNED: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     flat, y, x, inside, first, length = _block(runs, n_y, n_x, BLOCK)
-    planes = 0
-    if ALIGNED:
-        planes = _sum_planes(lattices, layout, matrices, first, y, x)
+    start = _start(matrices, lattices, layout, first, y, x, N, ALIGNED)
     for z in range(first, first + length):
-        p_z, p_y, p_x = _follow(matrices, lattices, layout, planes, z, y, x, N, ALIGNED)
-        tl.store(out + _plane(z, flat, n_y, n_x, WIDE), p_z, mask=inside)
-        tl.store(out + _plane(n_z + z, flat, n_y, n_x, WIDE), p_y, mask=inside)
-        tl.store(out + _plane(2 * n_z + z, flat, n_y, n_x, WIDE), p_x, mask=inside)
+        i_z, i_y, i_x, t_z, t_y, t_x = _step(matrices, lattices, layout, start, first, z, y, x, N, ALIGNED)
+        tl.store(out + _plane(z, flat, n_y, n_x, WIDE), i_z + t_z, mask=inside)
+        tl.store(out + _plane(n_z + z, flat, n_y, n_x, WIDE), i_y + t_y, mask=inside)
+        tl.store(out + _plane(2 * n_z + z, flat, n_y, n_x, WIDE), i_x + t_x, mask=inside)
 
 
 @triton.jit(do_not_specialize=_SHARED)
@@ -730,33 +931,18 @@ def _determinants(
     N: tl.constexpr, ALIGNED: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     flat, y, x, inside, first, length = _block(runs, n_y, n_x, BLOCK)
-    planes = 0
-    if ALIGNED:
-        planes = _sum_planes(lattices, layout, matrices, first, y, x)
     for z in range(first, first + length):
         p_z, p_y, p_x = _apply(matrices, 0, z, y, x)
         one, zero = 0 * p_z + 1, 0 * p_z
         # Columns of the Jacobian of voxel index to place.
-        a_z, a_y, a_x = (
-            _turn(matrices, 0, 0, one, zero, zero),
-            _turn(matrices, 0, 1, one, zero, zero),
-            _turn(matrices, 0, 2, one, zero, zero),
-        )
-        b_z, b_y, b_x = (
-            _turn(matrices, 0, 0, zero, one, zero),
-            _turn(matrices, 0, 1, zero, one, zero),
-            _turn(matrices, 0, 2, zero, one, zero),
-        )
-        c_z, c_y, c_x = (
-            _turn(matrices, 0, 0, zero, zero, one),
-            _turn(matrices, 0, 1, zero, zero, one),
-            _turn(matrices, 0, 2, zero, zero, one),
-        )
+        a_z, a_y, a_x = _turn_all(matrices, 0, one, zero, zero)
+        b_z, b_y, b_x = _turn_all(matrices, 0, zero, one, zero)
+        c_z, c_y, c_x = _turn_all(matrices, 0, zero, zero, one)
         for k in tl.static_range(N):
-            u_z, u_y, u_x = _displace(lattices, layout, planes, k, p_z, p_y, p_x, ALIGNED)
-            a_z, a_y, a_x = _carry(matrices, lattices, layout, 0, k, p_z, p_y, p_x, a_z, a_y, a_x)
-            b_z, b_y, b_x = _carry(matrices, lattices, layout, 0, k, p_z, p_y, p_x, b_z, b_y, b_x)
-            c_z, c_y, c_x = _carry(matrices, lattices, layout, 0, k, p_z, p_y, p_x, c_z, c_y, c_x)
+            u_z, u_y, u_x = _displacement(lattices, layout, k, p_z, p_y, p_x)
+            a_z, a_y, a_x = _carry(matrices, lattices, layout, k, p_z, p_y, p_x, a_z, a_y, a_x)
+            b_z, b_y, b_x = _carry(matrices, lattices, layout, k, p_z, p_y, p_x, b_z, b_y, b_x)
+            c_z, c_y, c_x = _carry(matrices, lattices, layout, k, p_z, p_y, p_x, c_z, c_y, c_x)
             p_z, p_y, p_x = _apply(matrices, k + 1, p_z + u_z, p_y + u_y, p_x + u_x)
         total = a_z * (b_y * c_x - b_x * c_y) - b_z * (a_y * c_x - a_x * c_y) + c_z * (a_y * b_x - a_x * b_y)
         tl.store(out + _plane(z, flat, n_y, n_x, WIDE), total, mask=inside)
