@@ -145,6 +145,6 @@ def test_a_lattice_may_lie_anywhere() -> None:
     # Refined, it lies where it did, and moves what it did where it is complete.
     finer, finer_params = spline.refined(params)
     complete = ((points_mm >= low + 1.5 * spacing_mm) & (points_mm <= high - 1.5 * spacing_mm)).all(dim=-1)
-    assert int(complete.sum()) > 10
+    assert int(complete.sum()) > 5
     away = finer.points(finer_params, points_mm) - spline.points(params, points_mm)
     assert float(away[complete].abs().max()) < 1e-10

@@ -91,12 +91,12 @@ def test_jvp_and_vjp_are_transposes_between_any_grids(build: Build, cubic: bool)
             assume(False)
         pulled = transform.vjp(params, volume, image, *pair, cubic=cubic)
         size = max(float(pushed.norm() * image.norm()), float(pulled.norm() * direction.norm()))
-        gap = abs(float((pushed * image).sum() - pulled @ direction))
-        assert gap <= 1e-10 * size
-        seen.append(size > 0)
+        assume(size > 0)
+        seen.append(seed)
+        assert abs(float((pushed * image).sum() - pulled @ direction)) < 1e-10 * size
 
     law()
-    assert sum(seen) >= 4
+    assert len(seen) >= 4
 
 
 @each_dtype

@@ -37,6 +37,7 @@ class Affine(Transform):
         # Entry (i, j) moves a corner along i by half the size along j.
         entries = spacing_xyz(grid)[:, None] / half_size_xyz(grid)[None, :]
         self.scale = torch.cat([entries.reshape(-1), spacing_xyz(grid)])
+        self._identity = torch.eye(3, 4, dtype=torch.float64)
 
     def params(
         self, *, matrix: torch.Tensor | Sequence[Sequence[float]], translation_mm: Sequence[float]
@@ -48,7 +49,8 @@ class Affine(Transform):
 
     def check(self, params: torch.Tensor) -> torch.Tensor:
         params = super().check(params)
-        (a, b, c), (d, e, f), (g, h, i) = self._matrix(params.detach()).tolist()
+        a, b, c, d, e, f, g, h, i = (params.detach().cpu() * self.scale)[:9].tolist()
+        a, e, i = 1 + a, 1 + e, 1 + i
         determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
         if not determinant > 1e-9:
             kind = "reflects" if determinant < -1e-9 else "is singular"
@@ -59,10 +61,12 @@ class Affine(Transform):
         return params
 
     def stages(self, params: torch.Tensor) -> tuple[MatrixStage, ...]:
-        matrix = self._matrix(params)
-        center = self.center_mm.to(params.device)
-        shift = center - matrix @ center + (params * self.scale.to(params.device))[9:]
-        return (MatrixStage(matrix=torch.cat([matrix, shift[:, None]], dim=1)),)
+        scaled = params * self.scale.to(params.device)
+        change = scaled[:9].view(3, 3)
+        # c + M (x - c) + t = x + (M - 1) x + t - (M - 1) c
+        shift = torch.addmv(scaled[9:], change, self.center_mm.to(params.device), alpha=-1)
+        matrix = torch.cat([change, shift[:, None]], dim=1)
+        return (MatrixStage(matrix=matrix + self._identity.to(params.device)),)
 
     def physical(self, params: torch.Tensor) -> Physical:
         params = self.check(params)

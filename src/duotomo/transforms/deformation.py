@@ -109,7 +109,8 @@ def target_registration_error(
             f"{where}: expected as many landmarks in both frames; got {tuple(moving_mm.shape)} moving and "
             f"{tuple(reference_mm.shape)} reference. Pass them in pairs, in the same order."
         )
-    return torch.linalg.vector_norm(transform.points(params, moving_mm) - reference_mm.double(), dim=-1)
+    missed_mm = transform.points(params, moving_mm) - reference_mm.double()
+    return missed_mm.square().sum(dim=-1).sqrt()
 
 
 def _chosen(where: str, mask: torch.Tensor | None, grid: VolumeGrid) -> torch.Tensor:

@@ -102,4 +102,5 @@ def _interpolation(n: int) -> torch.Tensor:
     side, middle = (float(w) for w in spline_weights(torch.tensor(0.0, dtype=torch.float64), 3)[:2])
     weights = torch.diag(torch.full((n,), middle, dtype=torch.float64))
     off = torch.full((n - 1,), side, dtype=torch.float64)
-    return torch.linalg.inv(weights + torch.diag(off, 1) + torch.diag(off, -1))
+    inverse: torch.Tensor = torch.linalg.inv(weights + torch.diag(off, 1) + torch.diag(off, -1))
+    return inverse

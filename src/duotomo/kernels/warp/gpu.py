@@ -89,10 +89,9 @@ def pull_back(
     most = volume.abs().max().double() * image.abs().max().double()
     scale = _fixed_point(float(8 * image.numel() * steepest * stretch) * most)
     if point_map.n_lattices == 1 and point_map.aligned and _points_per_voxel(point_map).max() <= 0.25:
-        rows, columns = (
-            _on_device(tuple(_runs(point_map, n, axis, SIDE)), image.device)
-            for axis, n in ((1, image.shape[1]), (2, image.shape[2]))
-        )
+        _, n_y, n_x = image.shape
+        rows = _runs_on_device(point_map, n_y, 1, SIDE, image.device)
+        columns = _runs_on_device(point_map, n_x, 2, SIDE, image.device)
         planes = arguments[3]
         cells = (len(columns) // 2, len(rows) // 2, len(planes) // 2)
         _pull_cells[cells](
@@ -133,7 +132,7 @@ def _launch(point_map: PointMap, image: torch.Tensor, volume: torch.Tensor):
     """Return the launch grid, the arguments that all kernels share, and their constants."""
     n_z, n_y, n_x = image.shape
     matrices, lattices = point_map.on_device(image)
-    runs = _on_device(tuple(_runs(point_map, n_z, 0, LONGEST_RUN)), image.device)
+    runs = _runs_on_device(point_map, n_z, 0, LONGEST_RUN, image.device)
     layout = _on_device(tuple(point_map.layout.reshape(-1).tolist()), image.device)
     grid = (triton.cdiv(n_y * n_x, BLOCK), len(runs) // 2)
     arguments = (matrices, lattices, layout, runs, n_z, n_y, n_x, *volume.shape)
@@ -145,6 +144,15 @@ def _launch(point_map: PointMap, image: torch.Tensor, volume: torch.Tensor):
         "num_warps": 4,
     }
     return grid, arguments, options
+
+
+def _runs_on_device(
+    point_map: PointMap, n: int, axis: int, longest: int, device: torch.device
+) -> torch.Tensor:
+    return point_map.kept(
+        ("runs", n, axis, longest, device),
+        lambda: _on_device(tuple(_runs(point_map, n, axis, longest)), device),
+    )
 
 
 def _points_per_voxel(point_map: PointMap) -> np.ndarray:
@@ -845,12 +853,23 @@ def _pull_lattice(
 
 @triton.jit
 def _add_cell(to, a, w_y, w_x, factor, step):
-    """Add the sums over a tile of a, (y, x), times the weights of 16 control points, to integer sums."""
-    for m in tl.static_range(4):
-        row = tl.sum(a * w_x[m], axis=1)[:, None]
-        for j in tl.static_range(4):
-            total = tl.sum(tl.sum(row * w_y[j], axis=1), axis=0)
-            tl.atomic_add(to + j * step + m, (total.to(tl.float64) * factor).to(tl.int64), sem="relaxed")
+    """Add the sums over a tile of a, (y, x), times the weights of 16 control points, to integer sums.
+
+    w_y: (y, 4). w_x: (x, 4).
+    """
+    along_x = tl.sum(a[:, :, None] * w_x[None, :, :], axis=1)
+    total = tl.sum(along_x[:, None, :] * w_y[:, :, None], axis=0)
+    four = tl.arange(0, 4)
+    whole = (total.to(tl.float64) * factor).to(tl.int64)
+    tl.atomic_add(to + four[:, None] * step + four[None, :], whole, sem="relaxed")
+
+
+@triton.jit
+def _four_splines(at, taps, T: tl.constexpr):
+    """Return the weights at places, (n,), side by side: (n, 4)."""
+    t = (at - tl.floor(at)).to(T)
+    w = _splines(t[:, None], taps)
+    return _pick(w, tl.arange(0, 4)[None, :])
 
 
 @triton.jit(do_not_specialize=_SHARED)
@@ -888,10 +907,9 @@ def _pull_cells(
         y_0, y_1, y_2, y_3 = y_0 + w[0] * s_y, y_1 + w[1] * s_y, y_2 + w[2] * s_y, y_3 + w[3] * s_y
         x_0, x_1, x_2, x_3 = x_0 + w[0] * s_x, x_1 + w[1] * s_x, x_2 + w[2] * s_x, x_3 + w[3] * s_x
     offset, l_z, l_y, l_x, taps = _lattice(layout, 0)
-    q_z, q_y, q_x = _apply(matrices, 0, first, y, x)
-    _, t_y = _below(q_y, l_y - 8, 3, T)
-    _, t_x = _below(q_x, l_x - 8, 3, T)
-    w_y, w_x = _splines(t_y, taps), _splines(t_x, taps)
+    along = tl.arange(0, BLOCK)
+    w_y = _four_splines(_row(matrices, 0, 1, first, tl.load(rows) + along, 0), taps, T)
+    w_x = _four_splines(_row(matrices, 0, 2, first, 0, tl.load(columns) + along), taps, T)
     # The control points are those of the tile's first voxel.
     q_z, q_y, q_x = _apply(matrices, 0, first, tl.load(rows), tl.load(columns))
     i_z, _ = _below(q_z, l_z - 8, 3, T)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -79,10 +80,11 @@ class PointMap:
         """Return all coefficients in one row, zeros around each lattice, on the device of `like`."""
 
         def pack() -> torch.Tensor:
-            if not self.coefficients:
-                return like.new_zeros(1)
-            padded = [torch.nn.functional.pad(c.detach().to(like), (PAD,) * 6) for c in self.coefficients]
-            return torch.cat([values.reshape(-1) for values in padded])
+            size = int(sum(3 * math.prod(row[1:4]) for row in self.layout.tolist()))
+            row = torch.zeros(max(size, 1), dtype=like.dtype)
+            for inner, values in zip(self.unpack(row), self.coefficients, strict=True):
+                inner.copy_(values)
+            return row.to(like.device)
 
         return self.kept(("packed", like.device, like.dtype), pack)
 
@@ -108,15 +110,14 @@ class PointMap:
 
     def bounds(self, shape: tuple[int, int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return (3,) and (3,): a box that holds the image of all voxels of a grid of `shape`."""
-        low, high = np.zeros(3), np.array(shape) - 1.0
+        half = (np.array(shape) - 1.0) / 2
+        middle = half
         for k, matrix in enumerate(self.matrix_array):
             if k > 0:
-                low, high = low - self.reach[k - 1], high + self.reach[k - 1]
-            middle, half = (low + high) / 2, (high - low) / 2
-            center = matrix[:, :3] @ middle + matrix[:, 3]
-            spread = np.abs(matrix[:, :3]) @ half
-            low, high = center - spread, center + spread
-        return low, high
+                half = half + self.reach[k - 1]
+            middle = matrix[:, :3] @ middle + matrix[:, 3]
+            half = np.abs(matrix[:, :3]) @ half
+        return middle - half, middle + half
 
     def __getstate__(self) -> dict[str, Any]:
         fields = ("matrices", "coefficients", "degrees", "fixed")
