@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import numpy as np
@@ -11,6 +12,9 @@ import torch
 from duotomo.errors import DeviceError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import Projector, Weighting, adjoint_gap
+from duotomo.transforms import Transform
+from tests.cases.transforms import MOVING, REFERENCE, draw_params, transforms
+from tests.cases.transforms import normal as draw_normal
 from tests.kernels.triton_cases import failures
 
 pytestmark = [
@@ -113,3 +117,77 @@ def test_gradients_flow_on_the_device() -> None:
 def test_weights_on_another_device_are_refused() -> None:
     with pytest.raises(DeviceError, match=r"Weighting: expected input on device 'cpu'; got 'cuda:0'"):
         Weighting(torch.ones(3))(torch.ones(3, device="cuda"))
+
+
+each_transform = pytest.mark.parametrize(
+    "build", [pytest.param(build, id=name) for name, build in transforms()]
+)
+
+
+@each_transform
+@pytest.mark.parametrize("cubic", [False, True], ids=["linear", "cubic"])
+@each_dtype
+def test_the_transpose_of_every_warp(
+    build: Callable[[VolumeGrid], Transform], cubic: bool, dtype: torch.dtype
+) -> None:
+    transform = build(REFERENCE)
+    for seed in range(4):
+        params = draw_params(transform, seed=seed)
+        warp = transform.warp(params, REFERENCE, MOVING, cubic=cubic)
+        generator = torch.Generator().manual_seed(seed)
+        assert adjoint_gap(warp, generator=generator, dtype=dtype, device="cuda") < GAP[dtype]
+
+
+@each_transform
+@each_dtype
+def test_every_transform_agrees_with_the_cpu(
+    build: Callable[[VolumeGrid], Transform], dtype: torch.dtype
+) -> None:
+    transform = build(REFERENCE)
+    params, along = draw_params(transform, seed=1), draw_normal((transform.n_params,), seed=2)
+    volume, image = draw_normal(REFERENCE.shape, seed=3), draw_normal(MOVING.shape, seed=4)
+    grids = (REFERENCE, MOVING)
+    got, expected = [], []
+    for device, precision, results in (("cuda", dtype, got), ("cpu", torch.float64, expected)):
+        f, g = volume.to(device, precision), image.to(device, precision)
+        warp = transform.warp(params, *grids)
+        results += [
+            warp(f),
+            warp.adjoint(g),
+            transform.jvp(params, f, along, *grids),
+            transform.vjp(params, f, g, *grids),
+            transform.displacement(params.to(device), MOVING),
+            transform.determinants(params.to(device), MOVING),
+        ]
+    tolerance = {torch.float64: 1e-9, torch.float32: 1e-4}[dtype]
+    for on_gpu, on_cpu in zip(got, expected, strict=True):
+        difference = on_gpu.double().cpu() - on_cpu
+        assert float(difference.norm()) < tolerance * float(on_cpu.norm())
+
+
+@each_transform
+def test_jvp_and_vjp_are_transposes_on_the_gpu(build: Callable[[VolumeGrid], Transform]) -> None:
+    transform = build(REFERENCE)
+    params, along = draw_params(transform, seed=1), draw_normal((transform.n_params,), seed=2)
+    volume, image = draw_normal(REFERENCE.shape, seed=3).cuda(), draw_normal(MOVING.shape, seed=4).cuda()
+    there = transform.jvp(params, volume, along, REFERENCE, MOVING)
+    back = transform.vjp(params, volume, image, REFERENCE, MOVING)
+    gap = abs(float((there * image).sum()) - float(back @ along))
+    assert gap < 1e-10 * float(there.norm() * image.norm())
+
+
+@each_transform
+def test_deterministic_warps_repeat_bit_by_bit(build: Callable[[VolumeGrid], Transform]) -> None:
+    grid = VolumeGrid.on_detector((40, 50, 60), (1.0, 1.0, 1.0))
+    transform = build(grid)
+    params = draw_params(transform, seed=1, turn_deg=20.0)
+    volume, image = (draw_normal(grid.shape, seed=s).cuda().float() for s in (3, 4))
+    torch.use_deterministic_algorithms(True)
+    try:
+        first, second = (transform.warp(params).adjoint(image) for _ in range(2))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert torch.equal(first, second)
+    # These need not be asked: they always repeat.
+    assert torch.equal(transform.warp(params)(volume), transform.warp(params)(volume))
+    assert torch.equal(transform.vjp(params, volume, image), transform.vjp(params, volume, image))

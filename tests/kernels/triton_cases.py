@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from duotomo.kernels.planar import reference as planar_reference
 from duotomo.kernels.project import reference
 from duotomo.kernels.project.shadow import Bands
+from tests.kernels.warp_cases import warp_errors
 
 Array = NDArray[np.float64]
 
@@ -184,6 +185,7 @@ def failures(device: str) -> tuple[list[str], int]:
     """Run every case on `device`; return a line per failure and the number of passed cases."""
     from duotomo.kernels.planar import gpu as planar_gpu
     from duotomo.kernels.project import gpu
+    from duotomo.kernels.warp import gpu as warp_gpu
 
     measured: list[tuple[str, torch.dtype, float]] = []
     for dtype in TOLERANCE:
@@ -195,6 +197,7 @@ def failures(device: str) -> tuple[list[str], int]:
             forward, back = planar.errors(planar_gpu, dtype, device)
             measured.append((f"planar, {planar.name}, resample", dtype, forward))
             measured.append((f"planar, {planar.name}, spread", dtype, back))
+        measured += [(name, dtype, error) for name, error in warp_errors(warp_gpu, dtype, device)]
     # Written so that a NaN fails.
     failed = [
         f"{name}, {dtype}: {error:.3g}" for name, dtype, error in measured if not error < TOLERANCE[dtype]
