@@ -5,6 +5,7 @@ Every message says where it was raised, what was expected, what came, and what t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -146,7 +147,7 @@ def check_finite(where: str, name: str, tensor: torch.Tensor) -> None:
     values = tensor.detach()
     # A NaN or an infinity always reaches the sum, which needs no mask as large as the tensor.
     # The converse fails: finite values can overflow the sum, so only the mask convicts.
-    if bool(torch.isfinite(values.sum())):
+    if math.isfinite(values.sum().item()):
         return
     bad = torch.nonzero(~torch.isfinite(values))
     if len(bad) == 0:

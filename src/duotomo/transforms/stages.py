@@ -94,9 +94,12 @@ def map_tensors(
     return torch.stack(matrices), tuple(coefficients)
 
 
-def map_points(stages: Sequence[Stage], reference: VolumeGrid, moving: VolumeGrid) -> PointMap:
-    """Return the map from voxel indices of the moving grid to those of the reference grid."""
-    matrices, coefficients = map_tensors(stages, reference, moving)
+def map_points(stages: Sequence[Stage], tensors: tuple[torch.Tensor, tuple[torch.Tensor, ...]]) -> PointMap:
+    """Return the map from voxel indices of the moving grid to those of the reference grid.
+
+    tensors: what `map_tensors` makes of the stages.
+    """
+    matrices, coefficients = tensors
     fixed, is_fixed = [], True
     for stage in stages:
         if isinstance(stage, MatrixStage):

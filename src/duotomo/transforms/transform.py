@@ -159,8 +159,10 @@ class Transform(ABC):
             return (images.double() * cotangent.double()).flatten(1).sum(dim=1).to(params.device)
         leaf = params.detach().requires_grad_()
         with torch.enable_grad():
-            tensors = _flat(map_tensors(self.stages(leaf), reference, moving))
-        point_map = self._map(params, reference, moving)
+            stages = self.stages(leaf)
+            map_of_leaf = map_tensors(stages, reference, moving)
+        point_map = self._check_overlap(map_points(stages, map_of_leaf), reference, moving)
+        tensors = _flat(map_of_leaf)
         totals = [torch.zeros_like(tensor) for tensor in tensors]
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
         cotangents = cotangent.detach().reshape(-1, *moving.shape).contiguous()
@@ -221,7 +223,8 @@ class Transform(ABC):
     def displacement(self, params: torch.Tensor, grid: VolumeGrid | None = None) -> torch.Tensor:
         """Return `T(x) - x` at the voxel centres of a grid: (xyz, z, y, x), in mm, float64."""
         grid = grid or self.grid
-        point_map = map_points(self.stages(self.check(params)), grid, grid)
+        stages = self.stages(self.check(params))
+        point_map = map_points(stages, map_tensors(stages, grid, grid))
         where = params.new_empty(3, *grid.shape, dtype=torch.float64)
         warp_kernels(where.device).positions(where, point_map)
         for at, n, spacing_mm, axis in zip(where, grid.shape, grid.spacing_mm, range(3), strict=True):
@@ -237,7 +240,8 @@ class Transform(ABC):
         folds where it is not positive.
         """
         grid = grid or self.grid
-        point_map = map_points(self.stages(self.check(params)), grid, grid)
+        stages = self.stages(self.check(params))
+        point_map = map_points(stages, map_tensors(stages, grid, grid))
         values = params.new_empty(grid.shape, dtype=torch.float64)
         warp_kernels(values.device).determinants(values, point_map)
         return values
@@ -249,7 +253,11 @@ class Transform(ABC):
         return reference, moving or reference
 
     def _map(self, params: torch.Tensor, reference: VolumeGrid, moving: VolumeGrid) -> PointMap:
-        point_map = map_points(self.stages(params), reference, moving)
+        stages = self.stages(params)
+        point_map = map_points(stages, map_tensors(stages, reference, moving))
+        return self._check_overlap(point_map, reference, moving)
+
+    def _check_overlap(self, point_map: PointMap, reference: VolumeGrid, moving: VolumeGrid) -> PointMap:
         low, high = point_map.bounds(moving.shape)
         for axis, name in enumerate("zyx"):
             n = reference.shape[axis]

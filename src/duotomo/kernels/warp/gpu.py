@@ -44,7 +44,7 @@ def spread(image: torch.Tensor, volume: torch.Tensor, point_map: PointMap, *, cu
         kernel[grid](image, volume, volume, *arguments, **options, FIXED=False)
         return
     # No sum exceeds the number of voxels times the largest value (times 2, for cubic weights).
-    scale = _fixed_point(2 * image.numel() * image.abs().max().double())
+    scale = _fixed_point(2 * image.numel() * _largest(image))
     sums = torch.zeros(volume.shape, dtype=torch.int64, device=volume.device)
     kernel[grid](image, sums, scale, *arguments, **options, FIXED=True)
     volume.copy_(sums / scale)
@@ -86,7 +86,7 @@ def pull_back(
     steepest = np.abs(point_map.matrix_array[1:, :, :3]).sum(axis=1).max(axis=1).clip(min=1.0).prod()
     # Slopes are at most 8 times the largest value, and a lattice stretches by no more than its own slopes.
     stretch = np.prod(1.0 + 8.0 * point_map.reach[1:].max(axis=1, initial=0.0))
-    most = volume.abs().max().double() * image.abs().max().double()
+    most = _largest(volume) * _largest(image)
     scale = _fixed_point(float(8 * image.numel() * steepest * stretch) * most)
     if point_map.n_lattices == 1 and point_map.aligned and _points_per_voxel(point_map).max() <= 0.25:
         _, n_y, n_x = image.shape
@@ -121,6 +121,12 @@ def determinants(out: torch.Tensor, point_map: PointMap) -> None:
     """Write to `out`, (z, y, x), the determinant of the map's Jacobian."""
     grid, arguments, options = _launch(point_map, out, out)
     _determinants[grid](out, *arguments, **options)
+
+
+def _largest(values: torch.Tensor) -> torch.Tensor:
+    """Return the largest absolute value, without a copy of them all."""
+    largest: torch.Tensor = torch.linalg.vector_norm(values, ord=torch.inf)
+    return largest.double()
 
 
 def _fixed_point(most: torch.Tensor) -> torch.Tensor:

@@ -80,11 +80,14 @@ class PointMap:
         """Return all coefficients in one row, zeros around each lattice, on the device of `like`."""
 
         def pack() -> torch.Tensor:
-            size = int(sum(3 * math.prod(row[1:4]) for row in self.layout.tolist()))
-            row = torch.zeros(max(size, 1), dtype=like.dtype)
+            if not self.coefficients:
+                return like.new_empty(1)
+            size = sum(3 * math.prod(row[1:4]) for row in self.layout.tolist())
+            # A GPU fetches pinned memory while the host goes on.
+            row = torch.zeros(size, dtype=like.dtype, pin_memory=like.is_cuda)
             for inner, values in zip(self.unpack(row), self.coefficients, strict=True):
                 inner.copy_(values)
-            return row.to(like.device)
+            return row.to(like.device, non_blocking=True)
 
         return self.kept(("packed", like.device, like.dtype), pack)
 
