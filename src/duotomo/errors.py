@@ -6,7 +6,7 @@ Every message says where it was raised, what was expected, what came, and what t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ __all__ = [
     "check_finite",
     "check_same",
     "check_tensor",
+    "finite_check",
 ]
 
 
@@ -142,18 +143,39 @@ def check_finite(where: str, name: str, tensor: torch.Tensor) -> None:
     >>> import torch
     >>> check_finite("Projector", "volume", torch.tensor([0.0, 1.0]))
     """
+    finite_check(where, name, tensor)()
+
+
+def finite_check(where: str, name: str, tensor: torch.Tensor) -> Callable[[], None]:
+    """Start to look for NaN or infinity; the function returned waits for the answer, and raises.
+
+    On a GPU, what is launched between the two calls is not waited for.
+    """
     import torch
 
     values = tensor.detach()
     # A NaN or an infinity always reaches the sum, which needs no mask as large as the tensor.
     # The converse fails: finite values can overflow the sum, so only the mask convicts.
-    if math.isfinite(values.sum().item()):
-        return
-    bad = torch.nonzero(~torch.isfinite(values))
-    if len(bad) == 0:
-        return
-    first = tuple(int(i) for i in bad[0])
-    raise NonFiniteError(
-        f"{where}: expected {name} to be finite; got {len(bad)} NaN or infinite of {values.numel()} values, "
-        f"the first at index {first}. Mask or replace them, for example with torch.nan_to_num(...)."
-    )
+    total = values.sum()
+    if values.is_cuda:
+        landed = torch.empty((), dtype=total.dtype, pin_memory=True)
+        landed.copy_(total, non_blocking=True)
+        arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        arrived.record(torch.cuda.current_stream(values.device))
+
+    def finish() -> None:
+        if values.is_cuda:
+            arrived.synchronize()
+        if math.isfinite((landed if values.is_cuda else total).item()):
+            return
+        bad = torch.nonzero(~torch.isfinite(values))
+        if len(bad) == 0:
+            return
+        first = tuple(int(i) for i in bad[0])
+        raise NonFiniteError(
+            f"{where}: expected {name} to be finite; got {len(bad)} NaN or infinite of {values.numel()} "
+            f"values, the first at index {first}. Mask or replace them, for example with "
+            f"torch.nan_to_num(...)."
+        )
+
+    return finish

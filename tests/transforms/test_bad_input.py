@@ -172,7 +172,11 @@ def test_wrong_volumes() -> None:
             r"expected volume of torch\.float32 or torch\.float64",
         ),
         (np.ones(REFERENCE.shape), DtypeError, r"expected volume as a torch\.Tensor; got ndarray"),
-        (torch.full(REFERENCE.shape, math.nan), NonFiniteError, r"expected volume to be finite"),
+        (
+            torch.full(REFERENCE.shape, math.nan, dtype=torch.float64),
+            NonFiniteError,
+            r"expected volume to be finite",
+        ),
     ]
     for volume, error, message in bad:
         for use in (
@@ -322,3 +326,24 @@ def test_a_device_without_kernels() -> None:
         DeviceError, match=r"Warp: expected a tensor on 'cpu' or 'cuda'; got 'meta'\. Move it"
     ):
         warp_kernels(torch.device("meta"))
+
+
+def test_a_centre_is_a_point() -> None:
+    for kind in (Rigid, Affine):
+        with pytest.raises(ShapeError, match=r"expected center_mm as \(x, y, z\)"):
+            kind(REFERENCE, center_mm=(1.0, 2.0))
+
+
+def test_a_central_step_is_positive() -> None:
+    shift = Translation(REFERENCE)
+    volume = torch.zeros(REFERENCE.shape)
+    for step in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(GeometryError, match="expected a positive central_step"):
+            shift.jvp(shift.identity(), volume, torch.ones(3), central_step=step)
+
+
+def test_a_flow_needs_a_lattice_that_carries_it() -> None:
+    with pytest.raises(GeometryError, match="Velocity: expected at least 4 control points"):
+        Velocity(REFERENCE, VolumeGrid(shape=(3, 5, 5), spacing_mm=(1, 1, 1), center_mm=(0, 0, 0)))
+    with pytest.raises(GeometryError, match="expected finer to be a whole number"):
+        Velocity.over(REFERENCE, (4, 4, 4), finer=0)

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import torch
 
-from duotomo.errors import ShapeError, check_finite, check_tensor
+from duotomo.errors import ShapeError, check_tensor, finite_check
 
 Shape = tuple[int, ...]
 
@@ -46,10 +46,11 @@ class LinearOperator(ABC):
         check_tensor(where, self.domain_name, x, shape=self.domain, axes=self.domain_axes, finite=False)
         batch = x.shape[: x.ndim - len(self.domain)]
         flat = x.reshape(math.prod(batch), *self.domain)
+        # Its answer is awaited last: meanwhile a GPU computes. Nothing is returned if it fails.
+        check = finite_check(where, self.domain_name, x)
         tracked = torch.is_grad_enabled() and x.requires_grad
         result = _apply(flat, self) if tracked else self.forward(flat.contiguous())
-        # Last, because it waits for its answer: a GPU computes meanwhile. Nothing is returned if it fails.
-        check_finite(where, self.domain_name, x)
+        check()
         return result.reshape(*batch, *self.range)
 
     @overload

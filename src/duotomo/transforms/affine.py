@@ -10,7 +10,7 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.transforms.stages import MatrixStage
 from duotomo.transforms.transform import Physical, Transform
-from duotomo.transforms.units import center_xyz, half_size_xyz, spacing_xyz
+from duotomo.transforms.units import center_or_middle, half_size_xyz, spacing_xyz
 
 
 class Affine(Transform):
@@ -31,9 +31,7 @@ class Affine(Transform):
     def __init__(self, grid: VolumeGrid, *, center_mm: Sequence[float] | None = None) -> None:
         """center_mm: xyz."""
         self.grid = grid
-        self.center_mm = (
-            center_xyz(grid) if center_mm is None else torch.as_tensor(center_mm, dtype=torch.float64)
-        )
+        self.center_mm = center_or_middle("Affine", center_mm, grid)
         # Entry (i, j) moves a corner along i by half the size along j.
         entries = spacing_xyz(grid)[:, None] / half_size_xyz(grid)[None, :]
         self.scale = torch.cat([entries.reshape(-1), spacing_xyz(grid)])

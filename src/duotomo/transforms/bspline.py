@@ -29,7 +29,7 @@ class BSpline(Transform):
     """`T(x) = x + sum over control points j of B((x - x_j) / spacing) c_j`, B a product of cubic B-splines.
 
     Parameters are the coefficients c in voxels, (xyz, z, y, x) in one row. The spline is complete between the
-    second and the last but one control point of each axis; outside it fades to zero within two spacings.
+    second and the last but one control point of each axis, and fades to zero within two spacings of the last.
 
     >>> grid = VolumeGrid.on_detector((65, 65, 65), (1.0, 1.0, 1.0))
     >>> BSpline.over(grid, (9, 9, 9)).n_params
@@ -38,11 +38,7 @@ class BSpline(Transform):
 
     def __init__(self, grid: VolumeGrid, lattice: VolumeGrid) -> None:
         """lattice: its voxel centres are the control points."""
-        if min(lattice.shape) < FEWEST:
-            raise GeometryError(
-                f"BSpline: expected at least {FEWEST} control points along each of (z, y, x); got "
-                f"{lattice.shape}. A cubic spline needs {FEWEST}; use more, or an affine transform."
-            )
+        check_lattice("BSpline", lattice.shape)
         self.grid, self.lattice = grid, lattice
         self.n_params = 3 * lattice.n_voxels
 
@@ -123,13 +119,18 @@ class BSpline(Transform):
         return spacing_xyz(self.grid).to(like.device)[:, None, None, None]
 
 
+def check_lattice(where: str, shape: tuple[int, int, int]) -> None:
+    """Raise unless there are enough control points for a cubic spline."""
+    if min(shape) < FEWEST:
+        raise GeometryError(
+            f"{where}: expected at least {FEWEST} control points along each of (z, y, x); got "
+            f"{tuple(shape)}. A cubic spline needs {FEWEST}; use more, or an affine transform."
+        )
+
+
 def control_lattice(grid: VolumeGrid, control_shape: tuple[int, int, int]) -> VolumeGrid:
     """Return the control points of a cubic spline that is complete on a grid's box."""
-    if min(control_shape) < FEWEST:
-        raise GeometryError(
-            f"BSpline: expected at least {FEWEST} control points along each of (z, y, x); got "
-            f"{tuple(control_shape)}. A cubic spline needs {FEWEST}; use more, or an affine transform."
-        )
+    check_lattice("BSpline", control_shape)
     d_z, d_y, d_x = (s / (n - 3) for s, n in zip(grid.size_mm, control_shape, strict=True))
     return VolumeGrid(shape=control_shape, spacing_mm=(d_z, d_y, d_x), center_mm=grid.center_mm)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.transforms.composition import Composition
 from duotomo.transforms.deformation import Folding, folding
@@ -69,6 +70,8 @@ def invert_points(
     >>> bool((found.xyz_mm - x).abs().max() < 1e-5), found.status.name
     (True, 'CONVERGED')
     """
+    params = transform.check(params).detach()
+    check_tensor("invert_points", "xyz_mm", xyz_mm, shape=(3,), axes=("xyz",))
     target = xyz_mm.detach().double()
     back = torch.linalg.inv(_product_of_matrices(transform, params))[:3].to(target.device)
     at = MatrixStage(matrix=back).points(target)

@@ -10,7 +10,7 @@ import torch
 from duotomo.geometry import VolumeGrid
 from duotomo.transforms.stages import MatrixStage
 from duotomo.transforms.transform import Physical, Transform
-from duotomo.transforms.units import center_xyz, spacing_xyz, turn_rad
+from duotomo.transforms.units import center_or_middle, spacing_xyz, turn_rad
 
 
 class Rigid(Transform):
@@ -31,9 +31,7 @@ class Rigid(Transform):
     def __init__(self, grid: VolumeGrid, *, center_mm: Sequence[float] | None = None) -> None:
         """center_mm: xyz."""
         self.grid = grid
-        self.center_mm = (
-            center_xyz(grid) if center_mm is None else torch.as_tensor(center_mm, dtype=torch.float64)
-        )
+        self.center_mm = center_or_middle("Rigid", center_mm, grid)
         self.scale = torch.cat([torch.full((3,), turn_rad(grid), dtype=torch.float64), spacing_xyz(grid)])
 
     def params(self, *, rotation_deg: Sequence[float], translation_mm: Sequence[float]) -> torch.Tensor:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 
-from duotomo.errors import GeometryError, ShapeError, check_same, check_tensor
+from duotomo.errors import GeometryError, ShapeError, check_same, check_tensor, finite_check
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.dispatch import warp_kernels
 from duotomo.kernels.warp.point_map import PointMap
@@ -53,9 +54,12 @@ class Transform(ABC):
 
     def check(self, params: torch.Tensor) -> torch.Tensor:
         """Return the parameters in float64; raise if they are not parameters of this transform."""
+        return self._check_row("params", params)
+
+    def _check_row(self, name: str, row: torch.Tensor) -> torch.Tensor:
         where = type(self).__name__
-        check_tensor(where, "params", params, shape=(self.n_params,), axes=("parameter",), batch_ok=False)
-        return params.double()
+        check_tensor(where, name, row, shape=(self.n_params,), axes=("parameter",), batch_ok=False)
+        return row.double()
 
     def points(self, params: torch.Tensor, xyz_mm: torch.Tensor) -> torch.Tensor:
         """Return where points go: (..., xyz) -> (..., xyz), in mm, float64.
@@ -108,9 +112,10 @@ class Transform(ABC):
         `grad f(T(x)) . dT(x)`, or with `central_step` h, `(T(p + h d) f - T(p - h d) f) / (2 h)`.
         """
         reference, moving = self._grids(reference, moving)
-        params, d_params = self.check(params), self.check(d_params)
-        self._check_volume(volume, reference)
+        params, d_params = self.check(params), self._check_row("d_params", d_params)
+        self._check_volume(volume, reference)()
         if central_step is not None:
+            self._check_step(central_step)
             ahead, behind = (
                 self.warp(params + sign * central_step * d_params, reference, moving, cubic=cubic)
                 for sign in (1, -1)
@@ -146,13 +151,16 @@ class Transform(ABC):
         """
         reference, moving = self._grids(reference, moving)
         params = self.check(params)
-        self._check_volume(volume, reference)
         where = type(self).__name__
+        checks = [self._check_volume(volume, reference)]
         shape = (*volume.shape[:-3], *moving.shape)
         axes = (*(f"batch {i}" for i in range(volume.ndim - 3)), "z", "y", "x")
-        check_tensor(where, "cotangent", cotangent, shape=shape, axes=axes, batch_ok=False)
+        check_tensor(where, "cotangent", cotangent, shape=shape, axes=axes, batch_ok=False, finite=False)
         check_same(where, "cotangent", cotangent, device=volume.device, dtype=volume.dtype)
+        checks.append(finite_check(where, "cotangent", cotangent))
         if central_step is not None:
+            for check in checks:
+                check()
             images = self.derivative_images(
                 params, volume, reference, moving, cubic=cubic, central_step=central_step
             )
@@ -172,6 +180,8 @@ class Transform(ABC):
             )
             for total, part in zip(totals, (d_matrices, *d_coefficients), strict=True):
                 total += part.to(total)
+        for check in checks:
+            check()
         used = [(t, total) for t, total in zip(tensors, totals, strict=True) if t.requires_grad]
         (gradient,) = torch.autograd.grad([t for t, _ in used], leaf, [total for _, total in used])
         return gradient
@@ -202,7 +212,7 @@ class Transform(ABC):
                     for d in along
                 ]
             )
-        self._check_volume(volume, reference)
+        self._check_volume(volume, reference)()
         point_map = self._map(params, reference, moving)
         derivatives = torch.func.jacfwd(lambda p: map_tensors(self.stages(p), reference, moving)[0][0])(
             params
@@ -269,8 +279,18 @@ class Transform(ABC):
                 )
         return point_map
 
-    def _check_volume(self, volume: torch.Tensor, reference: VolumeGrid) -> None:
-        check_tensor(type(self).__name__, "volume", volume, shape=reference.shape, axes=("z", "y", "x"))
+    def _check_step(self, central_step: float) -> None:
+        if not 0 < central_step < math.inf:
+            raise GeometryError(
+                f"{type(self).__name__}: expected a positive central_step; got {central_step}. Use 0.01, or "
+                f"None for the exact derivative."
+            )
+
+    def _check_volume(self, volume: torch.Tensor, reference: VolumeGrid) -> Callable[[], None]:
+        """Raise unless this is a volume on the grid; return what raises unless it is finite."""
+        where, axes = type(self).__name__, ("z", "y", "x")
+        check_tensor(where, "volume", volume, shape=reference.shape, axes=axes, finite=False)
+        return finite_check(where, "volume", volume)
 
 
 def _flat(tensors: tuple[torch.Tensor, tuple[torch.Tensor, ...]]) -> tuple[torch.Tensor, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 
+from duotomo.errors import ShapeError
 from duotomo.geometry import VolumeGrid
 
 
@@ -17,6 +19,18 @@ def spacing_xyz(grid: VolumeGrid) -> torch.Tensor:
 def center_xyz(grid: VolumeGrid) -> torch.Tensor:
     """Return the middle of the grid, xyz, in mm."""
     return torch.tensor(grid.center_mm[::-1], dtype=torch.float64)
+
+
+def center_or_middle(where: str, center_mm: Sequence[float] | None, grid: VolumeGrid) -> torch.Tensor:
+    """Return the centre given, xyz, or the middle of the grid."""
+    if center_mm is None:
+        return center_xyz(grid)
+    center = torch.as_tensor(center_mm, dtype=torch.float64)
+    if center.shape != (3,):
+        raise ShapeError(
+            f"{where}: expected center_mm as (x, y, z); got shape {tuple(center.shape)}. Pass three numbers."
+        )
+    return center
 
 
 def half_size_xyz(grid: VolumeGrid) -> torch.Tensor:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from duotomo.errors import check_tensor
+from duotomo.errors import GeometryError, check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.warp.reference import lattice_values, spline_weights
-from duotomo.transforms.bspline import control_lattice
+from duotomo.transforms.bspline import check_lattice, control_lattice
 from duotomo.transforms.stages import LatticeStage
 from duotomo.transforms.transform import Physical, Transform
 from duotomo.transforms.units import spacing_xyz
@@ -21,9 +21,9 @@ class Velocity(Transform):
     v is a cubic B-spline. Its flow is integrated by scaling and squaring, `exp(v) = exp(v / 2^n)^(2^n)`, on a
     lattice `finer` times as fine, between whose points it is a cubic B-spline too: T is a free-form
     deformation whose coefficients follow from v. The first short step is a midpoint step, `h v(x + h v(x) /
-    2)`. What the finer lattice cannot hold limits how well `exp(-v)` undoes `exp(v)`: with finer=2, to about
-    0.2 % of the largest displacement where v is smooth, and 6 % where neighbouring coefficients have nothing
-    to do with each other; each doubling divides that by about ten, and takes eight times the work.
+    2)`. What the finer lattice cannot hold limits how well `exp(-v)` undoes `exp(v)`: with finer=2, to 0.1 to
+    1 % of the largest displacement where v is smooth, and to about 5 % where neighbouring coefficients have
+    nothing to do with each other; each doubling divides that by about ten, and takes eight times the work.
 
     Parameters are the coefficients of v in voxels, (xyz, z, y, x) in one row.
 
@@ -35,6 +35,11 @@ class Velocity(Transform):
 
     def __init__(self, grid: VolumeGrid, lattice: VolumeGrid, *, finer: int = 2) -> None:
         """lattice: its voxel centres are the control points of v."""
+        check_lattice("Velocity", lattice.shape)
+        if finer < 1:
+            raise GeometryError(
+                f"Velocity: expected finer to be a whole number from 1 on; got {finer}. Leave it at 2."
+            )
         self.grid, self.lattice, self.finer = grid, lattice, finer
         self.n_params = 3 * lattice.n_voxels
         # Out to where v has faded to zero, two spacings beyond its last control points.

@@ -205,7 +205,7 @@ def _spread_slab(image, volume, matrices, packed, layout, aligned, first, weight
                         to_y = i_y - back + j
                         if to_y < 0 or to_y >= n_y:
                             continue
-                        share = w_z[i] * w_y[j] * value
+                        share = w_y[j] * (w_z[i] * value)
                         for k in range(taps):
                             to_x = i_x - back + k
                             if to_x >= 0 and to_x < n_x:

@@ -83,11 +83,11 @@ class PointMap:
             if not self.coefficients:
                 return like.new_empty(1)
             size = sum(3 * math.prod(row[1:4]) for row in self.layout.tolist())
-            # A GPU fetches pinned memory while the host goes on.
-            row = torch.zeros(size, dtype=like.dtype, pin_memory=like.is_cuda)
+            row = torch.zeros(size, dtype=like.dtype, device=like.device)
             for inner, values in zip(self.unpack(row), self.coefficients, strict=True):
-                inner.copy_(values)
-            return row.to(like.device, non_blocking=True)
+                # In single precision before the way to a GPU: half the way.
+                inner.copy_(values.to(like.dtype))
+            return row
 
         return self.kept(("packed", like.device, like.dtype), pack)
 
