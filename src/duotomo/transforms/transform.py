@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import torch
 
 from duotomo.errors import GeometryError, ShapeError, check_same, check_tensor, finite_check
@@ -268,16 +269,19 @@ class Transform(ABC):
         return self._check_overlap(point_map, reference, moving)
 
     def _check_overlap(self, point_map: PointMap, reference: VolumeGrid, moving: VolumeGrid) -> PointMap:
-        low, high = point_map.bounds(moving.shape)
-        for axis, name in enumerate("zyx"):
-            n = reference.shape[axis]
-            if high[axis] <= -1 or low[axis] >= n:
-                raise GeometryError(
-                    f"{type(self).__name__}: expected the moving grid to land on the reference grid; got "
-                    f"voxels {low[axis]:.6g} to {high[axis]:.6g} along {name}, where the reference has 0 to "
-                    f"{n - 1}. Check the grids' center_mm, or start from a transform that overlaps."
-                )
-        return point_map
+        last = np.array(reference.shape) - 1.0
+        for with_lattices in (False, True):
+            # Most often the matrices alone make the grids meet, and nobody need look at all coefficients.
+            low, high = point_map.bounds(moving.shape, with_lattices=with_lattices)
+            misses = (high <= -1) | (low >= last + 1)
+            if not misses.any():
+                return point_map
+        axis = int(np.argmax(misses))
+        raise GeometryError(
+            f"{type(self).__name__}: expected the moving grid to land on the reference grid; got voxels "
+            f"{low[axis]:.6g} to {high[axis]:.6g} along {'zyx'[axis]}, where the reference has 0 to "
+            f"{last[axis]:.0f}. Check the grids' center_mm, or start from a transform that overlaps."
+        )
 
     def _check_step(self, central_step: float) -> None:
         if not 0 < central_step < math.inf:

@@ -155,10 +155,11 @@ def _launch(point_map: PointMap, image: torch.Tensor, volume: torch.Tensor):
 def _runs_on_device(
     point_map: PointMap, n: int, axis: int, longest: int, device: torch.device
 ) -> torch.Tensor:
-    return point_map.kept(
-        ("runs", n, axis, longest, device),
-        lambda: _on_device(tuple(_runs(point_map, n, axis, longest)), device),
-    )
+    """Return the runs of voxels along an axis that programs follow; see `_runs`."""
+    scale, shift = 0.0, 0.0
+    if point_map.aligned:
+        scale, shift = (float(point_map.matrix_array[0, axis, i]) for i in (axis, 3))
+    return _runs(n, scale, shift, longest, device)
 
 
 def _points_per_voxel(point_map: PointMap) -> np.ndarray:
@@ -166,22 +167,20 @@ def _points_per_voxel(point_map: PointMap) -> np.ndarray:
     return np.abs(np.diagonal(point_map.matrix_array[0, :, :3]))
 
 
-def _runs(point_map: PointMap, n: int, axis: int, longest: int) -> list[int]:
-    """Return runs of voxels along an axis, (first, length) after (first, length), in one row.
+@lru_cache(maxsize=64)
+def _runs(n: int, scale: float, shift: float, longest: int, device: torch.device) -> torch.Tensor:
+    """Return runs of n voxels, (first, length) after (first, length), in one row.
 
-    A run of an aligned map stays between two neighbouring control points.
+    Voxel i lies at scale i + shift along a lattice, and a run stays between two neighbouring control points.
     """
-    if not point_map.aligned:
-        return [value for start in range(0, n, longest) for value in (start, min(longest, n - start))]
-    matrix = point_map.matrix_array[0]
-    cells = np.floor(matrix[axis, axis] * np.arange(n) + matrix[axis, 3])
+    cells = np.floor(scale * np.arange(n) + shift)
     edges = [0, *(np.flatnonzero(np.diff(cells)) + 1).tolist(), n]
-    runs = []
+    runs: list[int] = []
     for low, high in itertools.pairwise(edges):
         n_parts = -(-(high - low) // longest)
         cuts = [low + (high - low) * i // n_parts for i in range(n_parts + 1)]
         runs += [value for a, b in itertools.pairwise(cuts) for value in (a, b - a)]
-    return runs
+    return _on_device(tuple(runs), device)
 
 
 @lru_cache(maxsize=64)

@@ -111,12 +111,17 @@ class PointMap:
         value: Kept = self._kept[key]
         return value
 
-    def bounds(self, shape: tuple[int, int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return (3,) and (3,): a box that holds the image of all voxels of a grid of `shape`."""
+    def bounds(
+        self, shape: tuple[int, int, int], *, with_lattices: bool = True
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return (3,) and (3,): a box that holds the image of all voxels of a grid of `shape`.
+
+        with_lattices: whether to count how far the lattices displace; without, matrices alone.
+        """
         half = (np.array(shape) - 1.0) / 2
         middle = half
         for k, matrix in enumerate(self.matrix_array):
-            if k > 0:
+            if k > 0 and with_lattices:
                 half = half + self.reach[k - 1]
             middle = matrix[:, :3] @ middle + matrix[:, 3]
             half = np.abs(matrix[:, :3]) @ half
