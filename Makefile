@@ -38,8 +38,9 @@ types: $(STAMP) ## check types
 layers: $(STAMP) ## check that each layer imports only what stands below it
 	@$(BIN)/lint-imports --no-cache --no-logo
 
-bench: $(STAMP) ## time the projector beside its peers
+bench: $(STAMP) ## time the projector and the warps beside their peers
 	@$(BIN)/python -m benchmarks.projector
+	@$(BIN)/python -m benchmarks.warp
 
 evidence: $(STAMP) ## run every test on third-party data, and the slow tests (minutes)
 	@$(BIN)/python -m pytest -rA -m "slow or not slow" tests/evidence

@@ -18,19 +18,38 @@ if TYPE_CHECKING:
         ShapeError,
     )
     from duotomo.geometry import Acquisition, VolumeGrid
-    from duotomo.operators import LinearOperator, Projector, adjoint_gap
+    from duotomo.operators import LinearOperator, Projector, Warp, adjoint_gap
+    from duotomo.transforms import (
+        Affine,
+        BSpline,
+        Composition,
+        DisplacementField,
+        Rigid,
+        Transform,
+        Translation,
+        Velocity,
+    )
 
 __all__ = [
     "Acquisition",
+    "Affine",
+    "BSpline",
+    "Composition",
     "DeviceError",
+    "DisplacementField",
     "DtypeError",
     "DuotomoError",
     "GeometryError",
     "LinearOperator",
     "NonFiniteError",
     "Projector",
+    "Rigid",
     "ShapeError",
+    "Transform",
+    "Translation",
+    "Velocity",
     "VolumeGrid",
+    "Warp",
     "__version__",
     "adjoint_gap",
 ]
@@ -47,6 +66,15 @@ _MODULE_OF = {
     "NonFiniteError": "duotomo.errors",
     "Projector": "duotomo.operators",
     "ShapeError": "duotomo.errors",
+    "Affine": "duotomo.transforms",
+    "BSpline": "duotomo.transforms",
+    "Composition": "duotomo.transforms",
+    "DisplacementField": "duotomo.transforms",
+    "Rigid": "duotomo.transforms",
+    "Transform": "duotomo.transforms",
+    "Translation": "duotomo.transforms",
+    "Velocity": "duotomo.transforms",
+    "Warp": "duotomo.operators",
     "VolumeGrid": "duotomo.geometry",
     "adjoint_gap": "duotomo.operators",
 }
