@@ -96,10 +96,10 @@ WARP_POINTERS = {
         ("_spread_linear", {"FIXED": False}),
         ("_spread_cubic", {"FIXED": False}),
         ("_slopes", {"CUBIC": False}),
-        ("_differentiate", {"CUBIC": False, "MOVES_FIRST": True}),
-        ("_pull_matrix", {"CUBIC": False, "FROM": 0}),
-        ("_pull_lattice", {"CUBIC": False, "FROM": 0, "N": 2, "ALIGNED": False}),
-        ("_pull_cells", {"CUBIC": False, "BLOCK": 16}),
+        ("differentiate_block", {"CUBIC": False, "MOVES_FIRST": True}),
+        ("pull_matrix", {"CUBIC": False, "FROM": 0}),
+        ("pull_lattice", {"CUBIC": False, "FROM": 0, "N": 2, "ALIGNED": False}),
+        ("pull_cells", {"CUBIC": False, "BLOCK": 16}),
         ("_positions", {}),
         ("_determinants", {}),
     ],
@@ -113,7 +113,7 @@ def test_the_warps_compile_for_a_gpu_that_is_not_there(kernel: str, constants: d
 
     constants = {"N": 1, "ALIGNED": True, "WIDE": False, "BLOCK": gpu.BLOCK} | constants
     function = getattr(gpu, kernel)
-    pointers = WARP_POINTERS | {"sums": "*fp64" if kernel == "_pull_matrix" else "*i64"}
+    pointers = WARP_POINTERS | {"sums": "*fp64" if kernel == "pull_matrix" else "*i64"}
     types = {name: pointers.get(name, "i32") for name in function.arg_names}
     source = ASTSource(
         fn=function,
