@@ -1,1 +1,1 @@
-"""Adapters that give other projectors duotomo's grid, acquisition and axes."""
+"""Adapters that give other programs duotomo's grids, acquisitions, transforms and axes."""
