@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.transforms import BendingEnergy, BSpline
+from duotomo.transforms import BendingEnergy, BSpline, bending
 from tests.cases.transforms import REFERENCE, centers_mm, draw_params, normal
 
 SPLINE = BSpline.over(REFERENCE, (5, 4, 6))
@@ -100,3 +100,13 @@ def test_the_energy_does_not_depend_on_where_or_in_what_units_the_grid_is() -> N
     for spline in (other, moved):
         got = BendingEnergy(spline).value(spline.params(coefficients_mm=coefficients_mm))
         assert got == pytest.approx(expected)
+
+
+def test_the_integrals_are_exact_to_rounding() -> None:
+    # The basis functions sum to 1, so the means of all their products do too.
+    spline = BSpline.over(VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0)), (5, 6, 7))
+    for n, spacing_mm in zip(spline.lattice.shape, spline.lattice.spacing_mm, strict=True):
+        values, slopes, bends = (float(gram.sum()) for gram in bending._grams(n, spacing_mm))
+        assert abs(values - 1) < 1e-14
+        assert abs(slopes) < 1e-14
+        assert abs(bends) < 1e-13

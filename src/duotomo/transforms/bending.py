@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from duotomo.kernels.warp.reference import spline_weights
 from duotomo.transforms.bspline import BSpline
+from duotomo.transforms.units import field_scale
 
 
 class BendingEnergy:
@@ -50,9 +52,7 @@ class BendingEnergy:
         for factor, matrices in self._terms:
             moved = [matrix.to(coefficients.device) for matrix in matrices]
             total += factor * torch.einsum("czyx,zk,yj,xi->ckji", coefficients, *moved)
-        scale = self.spline.grid.spacing_mm[::-1]
-        scale_mm = torch.tensor(scale, dtype=torch.float64, device=total.device)
-        return (2 * total * scale_mm[:, None, None, None]).reshape(-1)
+        return (2 * total * field_scale(self.spline.grid, total)).reshape(-1)
 
 
 def _grams(n: int, spacing_mm: float) -> list[torch.Tensor]:
@@ -62,9 +62,8 @@ def _grams(n: int, spacing_mm: float) -> list[torch.Tensor]:
     where the spline is complete.
     """
     # Products of two cubics have degree 6: four Gauss points per spacing integrate them exactly.
-    nodes = torch.tensor([-0.8611363115940526, -0.3399810435848563, 0.3399810435848563, 0.8611363115940526])
-    weights = torch.tensor([0.3478548451374538, 0.6521451548625461, 0.6521451548625461, 0.3478548451374538])
-    t, weights = (1 + nodes.double()) / 2, weights.double() / 2
+    nodes, weights = (torch.from_numpy(values) for values in np.polynomial.legendre.leggauss(4))
+    t, weights = (1 + nodes) / 2, weights / 2
     n_cells = n - 3
     grams = []
     for order in range(3):

@@ -11,7 +11,7 @@ from duotomo.geometry import VolumeGrid
 from duotomo.kernels.warp.reference import spline_weights
 from duotomo.transforms.stages import LatticeStage
 from duotomo.transforms.transform import Physical, Transform
-from duotomo.transforms.units import spacing_xyz
+from duotomo.transforms.units import field_scale
 
 FEWEST = 4
 """Control points that act on every place, along one axis."""
@@ -60,10 +60,10 @@ class BSpline(Transform):
             axes=("xyz", "z", "y", "x"),
             batch_ok=False,
         )
-        return (coefficients_mm.double() / self._scale(coefficients_mm)).reshape(-1)
+        return (coefficients_mm.double() / field_scale(self.grid, coefficients_mm)).reshape(-1)
 
     def stages(self, params: torch.Tensor) -> tuple[LatticeStage, ...]:
-        coefficients = params.reshape(3, *self.lattice.shape) * self._scale(params)
+        coefficients = params.reshape(3, *self.lattice.shape) * field_scale(self.grid, params)
         return (LatticeStage(lattice=self.lattice, coefficients=coefficients),)
 
     def physical(self, params: torch.Tensor) -> Physical:
@@ -114,9 +114,6 @@ class BSpline(Transform):
         left = field - torch.einsum("ckji,zk,yj,xi->czyx", coefficients, *bases)
         residual = float(left.square().sum(dim=0).mean().sqrt())
         return Fit(params=self.params(coefficients_mm=coefficients), residual_mm=residual)
-
-    def _scale(self, like: torch.Tensor) -> torch.Tensor:
-        return spacing_xyz(self.grid).to(like.device)[:, None, None, None]
 
 
 def check_lattice(where: str, shape: tuple[int, int, int]) -> None:

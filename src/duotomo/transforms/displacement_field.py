@@ -8,7 +8,7 @@ from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.transforms.stages import LatticeStage
 from duotomo.transforms.transform import Physical, Transform
-from duotomo.transforms.units import spacing_xyz
+from duotomo.transforms.units import field_scale
 
 
 class DisplacementField(Transform):
@@ -38,14 +38,11 @@ class DisplacementField(Transform):
             axes=("xyz", "z", "y", "x"),
             batch_ok=False,
         )
-        return (displacement_mm.double() / self._scale(displacement_mm)).reshape(-1)
+        return (displacement_mm.double() / field_scale(self.grid, displacement_mm)).reshape(-1)
 
     def stages(self, params: torch.Tensor) -> tuple[LatticeStage, ...]:
-        field = params.reshape(3, *self.grid.shape) * self._scale(params)
+        field = params.reshape(3, *self.grid.shape) * field_scale(self.grid, params)
         return (LatticeStage(lattice=self.grid, coefficients=field, degree=1),)
 
     def physical(self, params: torch.Tensor) -> Physical:
         return {"displacement_mm": self.stages(self.check(params))[0].coefficients}
-
-    def _scale(self, like: torch.Tensor) -> torch.Tensor:
-        return spacing_xyz(self.grid).to(like.device)[:, None, None, None]

@@ -10,6 +10,7 @@ import torch
 
 from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid
+from duotomo.kernels.warp.reference import voxels
 from duotomo.transforms.composition import Composition
 from duotomo.transforms.deformation import Folding, folding
 from duotomo.transforms.displacement_field import DisplacementField
@@ -124,10 +125,8 @@ def inverse(
     there_and_back = Composition(field, transform)
     back = torch.linalg.inv(_product_of_matrices(transform, params))[:3]
     # With the matrices alone: w = M^-1 x - x.
-    axes = [torch.arange(n, dtype=torch.float64) for n in grid.shape]
-    index = torch.stack([*torch.meshgrid(*axes, indexing="ij"), torch.ones(grid.shape, dtype=torch.float64)])
-    centers_mm = torch.einsum("ij,jzyx->izyx", index_matrix(grid), index).to(params.device)
-    w = torch.einsum("ij,jzyx->izyx", back, centers_mm) - centers_mm[:3]
+    centers_mm = MatrixStage(matrix=index_matrix(grid)[:3]).points(voxels(grid.shape)).to(params.device)
+    w = (MatrixStage(matrix=back).points(centers_mm) - centers_mm).movedim(-1, 0)
     residual_mm, best = torch.inf, w
     for _ in range(max_steps):
         moved = torch.cat([field.params(displacement_mm=w), params])

@@ -16,6 +16,11 @@ def spacing_xyz(grid: VolumeGrid) -> torch.Tensor:
     return torch.tensor(grid.spacing_mm[::-1], dtype=torch.float64)
 
 
+def field_scale(grid: VolumeGrid, like: torch.Tensor) -> torch.Tensor:
+    """Return the voxel's edges, to multiply fields (xyz, z, y, x) on the device of `like` with."""
+    return spacing_xyz(grid).to(like.device)[:, None, None, None]
+
+
 def center_xyz(grid: VolumeGrid) -> torch.Tensor:
     """Return the middle of the grid, xyz, in mm."""
     return torch.tensor(grid.center_mm[::-1], dtype=torch.float64)

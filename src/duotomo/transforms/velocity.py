@@ -6,11 +6,11 @@ import torch
 
 from duotomo.errors import GeometryError, check_tensor
 from duotomo.geometry import VolumeGrid
-from duotomo.kernels.warp.reference import lattice_values, spline_weights
+from duotomo.kernels.warp.reference import lattice_values, spline_weights, voxels
 from duotomo.transforms.bspline import check_lattice, control_lattice
 from duotomo.transforms.stages import LatticeStage
 from duotomo.transforms.transform import Physical, Transform
-from duotomo.transforms.units import spacing_xyz
+from duotomo.transforms.units import field_scale
 
 N_SQUARINGS = 6
 
@@ -62,7 +62,7 @@ class Velocity(Transform):
             axes=("xyz", "z", "y", "x"),
             batch_ok=False,
         )
-        return (velocities_mm.double() / self._scale(velocities_mm)).reshape(-1)
+        return (velocities_mm.double() / field_scale(self.grid, velocities_mm)).reshape(-1)
 
     def stages(self, params: torch.Tensor) -> tuple[LatticeStage, ...]:
         device = params.device
@@ -70,7 +70,7 @@ class Velocity(Transform):
         velocity = self._velocities(params) / coarse_mm[:, None, None, None]
         # In units of the fine lattice, components in the order z, y, x.
         velocity = self.finer * velocity.flip(0)
-        nodes = _nodes(self.fine.shape).to(device)
+        nodes = voxels(self.fine.shape).to(device)
         step = 0.5**N_SQUARINGS
         half_way = nodes + step / 2 * lattice_values(velocity, nodes / self.finer - 2, 3)
         moved = step * lattice_values(velocity, half_way / self.finer - 2, 3)
@@ -91,15 +91,7 @@ class Velocity(Transform):
         return self, -self.check(params)
 
     def _velocities(self, params: torch.Tensor) -> torch.Tensor:
-        return params.reshape(3, *self.lattice.shape) * self._scale(params)
-
-    def _scale(self, like: torch.Tensor) -> torch.Tensor:
-        return spacing_xyz(self.grid).to(like.device)[:, None, None, None]
-
-
-def _nodes(shape: tuple[int, int, int]) -> torch.Tensor:
-    axes = [torch.arange(n, dtype=torch.float64) for n in shape]
-    return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
+        return params.reshape(3, *self.lattice.shape) * field_scale(self.grid, params)
 
 
 def _interpolation(n: int) -> torch.Tensor:
