@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.operators import LinearOperator, Projector, Weighting
+from duotomo.operators import Counted, LinearOperator, Projector, Weighting
 from duotomo.transforms import Transform
 from tests.cases.transforms import MOVING, REFERENCE, draw_params, transforms
 
@@ -107,6 +107,7 @@ def operators() -> list[OperatorCase]:
         ("warp of one column", warp("rigid", reference=column, moving=column, size_voxels=0.3)),
         # Rows of several vectors of the CPU kernel, and a remainder.
         ("warp to long rows", warp("velocity", moving=MOVING.refine((1, 1, 5)))),
+        ("counted", lambda dtype: Counted(tilting(dtype))),
         ("weighting", weighting),
         ("weighted projector", lambda dtype: weighting(dtype) @ static(dtype)),
         ("adjoint of the projector", lambda dtype: static(dtype).adjoint),

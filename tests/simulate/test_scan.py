@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from math import radians
 
 import numpy as np
@@ -23,6 +24,12 @@ SCAN = Acquisition.arc(
     detector_shape=(14, 20),
     pixel_spacing_mm=(2.0, 2.0),
 )
+
+on_gpu = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.skipif(find_spec("triton") is None, reason="needs triton"),
+]
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -57,6 +64,19 @@ def test_noise_has_the_variance_of_counted_photons() -> None:
     n = normalised.numel()
     assert abs(float(normalised.mean())) < 5 / n**0.5 + 0.01
     assert float(normalised.var()) == pytest.approx(1, abs=5 * (2 / n) ** 0.5 + 0.01)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=on_gpu)])
+@pytest.mark.parametrize("photons", [3e7, 3e8, 3e12])
+def test_noise_of_very_many_photons_has_their_variance(photons: float, device: str) -> None:
+    air = Ellipsoid(center_mm=(1.0, 12.0, 12.0), radii_mm=(9.0, 9.0, 9.0), value=0.0)
+    generator = torch.Generator(device=device).manual_seed(0)
+    draws = torch.cat([scan(air, GRID, SCAN, generator=generator, photons=photons) for _ in range(20)])
+    # Float32 keeps small line integrals to full precision.
+    normalised = draws.double() * photons**0.5
+    n = normalised.numel()
+    assert abs(float(normalised.mean())) < 5 / n**0.5
+    assert float(normalised.var()) == pytest.approx(1, abs=5 * (2 / n) ** 0.5)
 
 
 def test_starved_pixels_count_one_photon() -> None:

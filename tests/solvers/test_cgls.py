@@ -12,28 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duotomo.errors import DtypeError, DuotomoError, NonFiniteError, ShapeError
-from duotomo.operators import LinearOperator
 from duotomo.solvers import Cgls, Status, Step
-
-
-class Dense(LinearOperator):
-    """A matrix from (n,) to (m,) that counts its applications."""
-
-    domain_axes = ("column",)
-    range_axes = ("row",)
-
-    def __init__(self, matrix: torch.Tensor) -> None:
-        self.matrix = matrix
-        self.range, self.domain = (matrix.shape[0],), (matrix.shape[1],)
-        self.applications = 0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.applications += 1
-        return x @ self.matrix.T
-
-    def transpose(self, y: torch.Tensor) -> torch.Tensor:
-        self.applications += 1
-        return y @ self.matrix
+from tests.solvers.dense import Dense
 
 
 def problem(seed: int, m: int = 12, n: int = 7, rank: int | None = None) -> tuple[Dense, torch.Tensor]:
@@ -104,15 +84,15 @@ def test_residual_never_grows_and_history_tells_the_truth(seed: int) -> None:
     operator, data = problem(seed)
     seen: list[Step] = []
     solution = Cgls(n_steps=6).solve(operator, data, on_step=seen.append)
-    norms = [step.residual_norm for step in solution.history]
+    norms = [step.objective for step in solution.history]
     assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(norms))
     assert len(solution.history) == solution.n_steps + 1
     assert tuple(seen) == solution.history[1:]
     last, residual = solution.history[-1], data - operator.matrix @ solution.value
-    assert last.residual_norm == pytest.approx(float(torch.linalg.vector_norm(residual)), rel=1e-9)
+    assert last.objective == pytest.approx(float(residual @ residual) / 2, rel=1e-9)
     normal = float(torch.linalg.vector_norm(operator.matrix.T @ residual))
-    assert last.normal_residual_norm == pytest.approx(normal, rel=1e-6, abs=1e-9)
-    assert last.operator_applications == operator.applications
+    assert last.gradient_norm == pytest.approx(normal, rel=1e-6, abs=1e-9)
+    assert last.applications == operator.applications
 
 
 @given(seed=SEEDS, n_steps=st.integers(1, 6))
@@ -132,7 +112,7 @@ def test_the_solution_is_a_start_with_nothing_to_do() -> None:
     found = solver.solve(operator, data)
     again = solver.solve(operator, data, start=found.value)
     assert (again.status, again.n_steps) == (Status.CONVERGED, 0)
-    assert again.history[0].operator_applications == 3
+    assert again.history[0].applications == 3
     assert torch.equal(again.value, found.value)
 
 
@@ -164,6 +144,25 @@ def test_an_adjoint_that_is_none_is_a_breakdown_with_the_last_value() -> None:
     solution = Cgls(n_steps=5).solve(NotAdjoint(operator.matrix), data)
     assert (solution.status, solution.n_steps) == (Status.BREAKDOWN, 0)
     assert torch.count_nonzero(solution.value) == 0
+
+
+@pytest.mark.parametrize("n_good", [1, 2, 3, 4, 5])
+def test_an_operator_that_gives_nan_ends_the_run_at_the_last_good_value(n_good: int) -> None:
+    operator, data = problem(0)
+    solution = Cgls(n_steps=5).solve(Dense(operator.matrix, spoiled=n_good), data)
+    assert (solution.status, solution.n_steps) == (Status.DIVERGED, (n_good - 1) // 2)
+    assert "not finite any more" in solution.reason
+    expected = torch.zeros(7, dtype=torch.float64)
+    if solution.n_steps > 0:
+        expected = Cgls(n_steps=solution.n_steps).solve(operator, data).value
+    assert torch.equal(solution.value, expected)
+
+
+def test_seconds_and_step_lengths_are_told() -> None:
+    operator, data = problem(0)
+    history = Cgls(n_steps=4).solve(operator, data).history
+    assert all(later.seconds > earlier.seconds for earlier, later in pairwise(history))
+    assert history[0].step_length == 0 < min(step.step_length for step in history[1:])
 
 
 def test_float32_stays_float32_and_data_are_left_alone() -> None:

@@ -17,6 +17,9 @@ from duotomo.operators.parallel_detector import ParallelDetector
 CHUNK_SHARE = 0.08
 """Working memory for scaled views, as a share of the volume."""
 
+CHUNK_PIXELS = 2**18
+"""Scaled views may have so many pixels (1 MiB) however small the volume is: fewer, larger passes are faster."""
+
 
 class Projector(LinearOperator):
     """`A`: line integrals of a volume, averaged over each pixel, for every view of an acquisition.
@@ -52,7 +55,8 @@ class Projector(LinearOperator):
         detectors = [ParallelDetector.of(acquisition, view) for view in range(acquisition.n_views)]
         n_views, n_pixels = len(detectors), acquisition.detector_shape[0] * acquisition.detector_shape[1]
         parallel = all(detector.homography is None for detector in detectors)
-        at_once = max(1, int(CHUNK_SHARE * grid.n_voxels / n_pixels)) if parallel else 1
+        room_pixels = max(CHUNK_PIXELS, int(CHUNK_SHARE * grid.n_voxels))
+        at_once = max(1, room_pixels // n_pixels) if parallel else 1
         starts = range(0, n_views, at_once)
         self._parts = [_Part(grid, acquisition, detectors[i : i + at_once], i) for i in starts]
         # Forward, nothing has to be kept of parallel views: all of them share one pass over the volume.

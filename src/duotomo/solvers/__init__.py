@@ -1,6 +1,25 @@
-"""Solvers: frozen settings with a `solve`, which returns a `Solution` whatever happened."""
+"""Solvers: frozen settings with a `minimise` or a `solve`, which return a `Solution` whatever happened."""
 
 from duotomo.solvers.cgls import Cgls
+from duotomo.solvers.gauss_newton import GaussNewton
+from duotomo.solvers.lbfgs import Lbfgs
+from duotomo.solvers.levenberg_marquardt import LevenbergMarquardt
+from duotomo.solvers.line_search import StrongWolfe
+from duotomo.solvers.nonlinear_cg import NonlinearCg, hager_zhang, polak_ribiere
+from duotomo.solvers.primal_dual import PrimalDual
 from duotomo.solvers.solution import Solution, Status, Step
 
-__all__ = ["Cgls", "Solution", "Status", "Step"]
+__all__ = [
+    "Cgls",
+    "GaussNewton",
+    "Lbfgs",
+    "LevenbergMarquardt",
+    "NonlinearCg",
+    "PrimalDual",
+    "Solution",
+    "Status",
+    "Step",
+    "StrongWolfe",
+    "hager_zhang",
+    "polak_ribiere",
+]

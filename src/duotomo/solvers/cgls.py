@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
-from duotomo.errors import DuotomoError, check_same, check_tensor
-from duotomo.operators import LinearOperator
+from duotomo.errors import check_same, check_tensor
+from duotomo.operators import Counted, LinearOperator
+from duotomo.solvers._checks import check_counts, check_tolerances, norm
+from duotomo.solvers._progress import Progress
 from duotomo.solvers.solution import Solution, Status, Step
 
 
@@ -19,6 +21,8 @@ class Cgls:
 
     Step k minimises `|A x - b|` over `x_0 + span{s, (A^T A) s, ..., (A^T A)^(k-1) s}`, `s = A^T (b - A x_0)`.
     From zero it tends to the minimiser of least norm; stopped early, it regularises.
+
+    In the history, objective is `|A x - b|^2 / 2`, its gradient `A^T (A x - b)`.
 
     n_steps: at most so many. tolerance: converged once `|A^T (b - A x)| <= tolerance * |A^T b|`.
 
@@ -30,13 +34,8 @@ class Cgls:
     tolerance: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.n_steps < 1:
-            raise DuotomoError(f"Cgls: expected n_steps >= 1; got {self.n_steps}. Allow at least one step.")
-        if not 0 <= self.tolerance < math.inf:
-            raise DuotomoError(
-                f"Cgls: expected tolerance >= 0 and finite; got {self.tolerance}. "
-                f"Zero runs to the step limit."
-            )
+        check_counts("Cgls", n_steps=self.n_steps)
+        check_tolerances("Cgls", tolerance=self.tolerance)
 
     @torch.no_grad()
     def solve(
@@ -55,59 +54,47 @@ class Cgls:
         """
         where = "Cgls.solve"
         check_tensor(where, "data", data, shape=operator.range, axes=operator.range_axes, batch_ok=False)
+        counted = Counted(operator)
+        progress = Progress(n_steps=self.n_steps, applications=lambda: counted.applications, on_step=on_step)
         if start is None:
             x = torch.zeros(operator.domain, dtype=data.dtype, device=data.device)
-            residual, applications = data.clone(), 0
+            residual = data.clone()
         else:
             check_tensor(
                 where, "start", start, shape=operator.domain, axes=operator.domain_axes, batch_ok=False
             )
             check_same(where, "start", start, device=data.device, dtype=data.dtype)
             x = start.clone()
-            residual, applications = data - operator(x), 1
-        gradient = operator.adjoint(residual)
-        gamma, goal = _norm_sq(gradient), 0.0
-        applications += 1
+            residual = data - counted(x)
+        gradient = counted.adjoint(residual)
+        slope, goal = norm(gradient), 0.0
         if self.tolerance > 0:
             # Measured against |A^T b|, not against the start, so that a good start has less to do.
-            scale_sq = gamma
-            if start is not None:
-                scale_sq = _norm_sq(operator.adjoint(data))
-                applications += 1
-            goal = self.tolerance * math.sqrt(scale_sq)
-        history = [_step(residual, gamma, applications)]
+            goal = self.tolerance * (slope if start is None else norm(counted.adjoint(data)))
+        if solution := progress.begin(x, norm(residual) ** 2 / 2, slope):
+            return solution
+        converged = f"The gradient fell to {self.tolerance:g} of that at zero."
+        if slope <= goal:
+            return progress.stop(x, Status.CONVERGED, converged)
         direction = gradient.clone()
-        status = Status.CONVERGED if math.sqrt(gamma) <= goal else Status.STEP_LIMIT
-        while status is Status.STEP_LIMIT and len(history) <= self.n_steps:
-            image = operator(direction)
-            curvature = _norm_sq(image)
-            # A zero curvature, or numbers that overflowed: the recurrence cannot go on, the last x stands.
-            if not 0 < curvature < math.inf:
-                status = Status.BREAKDOWN
-                break
-            alpha = gamma / curvature
-            x.add_(direction, alpha=alpha)
+        while progress.goes_on:
+            image = counted(direction)
+            curvature = norm(image) ** 2
+            if curvature == 0:
+                return progress.stop(x, Status.BREAKDOWN, "The operator takes the search direction to zero.")
+            alpha = slope**2 / curvature
             residual.sub_(image, alpha=alpha)
-            gradient = operator.adjoint(residual)
-            applications += 2
-            gamma, gamma_before = _norm_sq(gradient), gamma
-            history.append(_step(residual, gamma, applications))
-            if on_step is not None:
-                on_step(history[-1])
-            if math.sqrt(gamma) <= goal:
-                status = Status.CONVERGED
-            direction.mul_(gamma / gamma_before).add_(gradient)
-        return Solution(value=x, status=status, n_steps=len(history) - 1, history=tuple(history))
-
-
-def _step(residual: torch.Tensor, gamma: float, applications: int) -> Step:
-    return Step(
-        residual_norm=math.sqrt(_norm_sq(residual)),
-        normal_residual_norm=math.sqrt(gamma),
-        operator_applications=applications,
-    )
-
-
-def _norm_sq(tensor: torch.Tensor) -> float:
-    # Accumulated in double: alpha and beta are ratios of these, and a volume has many millions of voxels.
-    return float(torch.linalg.vector_norm(tensor, dtype=torch.float64)) ** 2
+            misfit = norm(residual) ** 2 / 2
+            # Before the operator meets the residual, which it would refuse.
+            if not (math.isfinite(curvature) and math.isfinite(misfit)):
+                return progress.stop(x, Status.DIVERGED, "The residual is not finite any more.")
+            gradient = counted.adjoint(residual)
+            slope, slope_before = norm(gradient), slope
+            if not math.isfinite(slope):
+                return progress.stop(x, Status.DIVERGED, "The gradient is not finite any more.")
+            x.add_(direction, alpha=alpha)
+            progress.record(misfit, slope, alpha)
+            if slope <= goal:
+                return progress.stop(x, Status.CONVERGED, converged)
+            direction.mul_((slope / slope_before) ** 2).add_(gradient)
+        return progress.out_of_steps(x)

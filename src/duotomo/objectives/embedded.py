@@ -1,0 +1,55 @@
+"""An objective of one stretch of a longer row."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from duotomo.errors import ShapeError
+from duotomo.objectives.objective import Objective, Product
+
+
+class Embedded(Objective):
+    """`F(x[start : start + n])`, n being the number of F's arguments: a prior on a part of a joint row.
+
+    The stretch is given the shape of F's argument. x: (length,).
+
+    >>> from duotomo.geometry import VolumeGrid
+    >>> from duotomo.objectives.priors import Tikhonov
+    >>> energy = Tikhonov(VolumeGrid.on_detector((1, 1, 2), (1.0, 1.0, 1.0)))
+    >>> Embedded(energy, length=4, start=1).value_and_gradient(torch.tensor([9.0, 3.0, 4.0, 9.0]))
+    (12.5, tensor([0., 3., 4., 0.]))
+    """
+
+    axes = ("element",)
+
+    def __init__(self, objective: Objective, *, length: int, start: int) -> None:
+        stop = start + math.prod(objective.shape)
+        if not 0 <= start <= stop <= length:
+            raise ShapeError(
+                f"Embedded: expected {objective!r} to lie within a row of {length}; got elements {start} to "
+                f"{stop}. Check start, and the shape the objective was built for."
+            )
+        self.objective, self.start, self.stop = objective, start, stop
+        self.shape, self.operators = (length,), objective.operators
+
+    def value(self, x: torch.Tensor) -> float:
+        return self.objective.value(self._part(x))
+
+    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+        value, slope = self.objective.value_and_gradient(self._part(x))
+        return value, self._whole(slope, x)
+
+    def curvature(self, x: torch.Tensor) -> Product:
+        product = self.objective.curvature(self._part(x))
+        return lambda d: self._whole(product(self._part(d)), d)
+
+    def _part(self, x: torch.Tensor) -> torch.Tensor:
+        self.check(x)
+        return x[self.start : self.stop].reshape(self.objective.shape)
+
+    def _whole(self, part: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        whole = torch.zeros_like(like)
+        whole[self.start : self.stop] = part.flatten()
+        return whole

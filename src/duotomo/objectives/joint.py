@@ -1,0 +1,172 @@
+"""One volume and all deformations against the projections of all visits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from duotomo.errors import GeometryError, ShapeError, check_same, check_tensor
+from duotomo.geometry import VolumeGrid
+from duotomo.objectives.embedded import Embedded
+from duotomo.objectives.image_misfit import checked_step
+from duotomo.objectives.joint_parts import ParamsPart, VolumePart
+from duotomo.objectives.objective import Objective, Product
+from duotomo.objectives.term import BoundTerm, Term, seen, seen_back
+
+
+class JointMisfit(Objective):
+    """`F(f, zeta_1, ..., zeta_K) = 1/2 sum over visits k of |sqrt(w_k) (A_k T_k(zeta_k) f - p_k)|^2`.
+
+    The argument is one row `x = [f, zeta_1, ..., zeta_K]`, in the precision and on the device of the data;
+    `join` makes it and `split` takes it apart. A visit without a transform has no zeta. Each visit costs one
+    projector application for a value, two for a gradient, and two for a product with the curvature.
+
+    Where a transform is not defined, because its matrix is singular or the grids miss each other, the value
+    is infinite and the gradient zero, so that a line search backs off; a curvature there is a GeometryError.
+
+    terms: the visits. grid: of the volume. central_step: differentiate the warps by central differences of
+    this step, in parameters; None for exactly.
+
+    >>> from duotomo.operators import Weighting
+    >>> from duotomo.transforms import Translation
+    >>> grid = VolumeGrid.on_detector((1, 1, 4), (1.0, 1.0, 1.0))
+    >>> A, f = Weighting(torch.ones(1, 1, 4)), torch.tensor([[[0.0, 2.0, 4.0, 0.0]]])
+    >>> moved = torch.tensor([[[2.0, 4.0, 0.0, 0.0]]])
+    >>> visits = [Term(projector=A, data=f), Term(projector=A, data=moved, transform=Translation(grid))]
+    >>> joint = JointMisfit(visits, grid)
+    >>> zeta = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
+    >>> joint.value(joint.join(f, [zeta])), round(joint.value(joint.join(f, [0 * zeta])), 6)
+    (0.0, 12.0)
+    """
+
+    axes = ("element",)
+
+    def __init__(self, terms: Sequence[Term], grid: VolumeGrid, *, central_step: float | None = None) -> None:
+        if not terms:
+            raise ShapeError("JointMisfit: expected at least one visit; got none. Pass one Term per visit.")
+        step = checked_step("JointMisfit", central_step)
+        self.grid, self.terms = grid, tuple(terms)
+        self.visits = tuple(BoundTerm(term, grid, step) for term in terms)
+        self._like = terms[0].data[:0]
+        for term in terms[1:]:
+            self._check_same("data", term.data)
+        self.moving_visits = tuple(visit for visit in self.visits if visit.transform is not None)
+        self.n_params = sum(visit.n_params for visit in self.visits)
+        self.shape = (grid.n_voxels + self.n_params,)
+        self.operators = tuple(visit.misfit.operator for visit in self.visits)
+
+    def join(self, volume: torch.Tensor, params_list: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return `x = [f, zeta_1, ..., zeta_K]`.
+
+        volume: (z, y, x). params_list: one row for each visit with a transform, in order.
+        """
+        axes = ("z", "y", "x")
+        check_tensor("JointMisfit.join", "volume", volume, shape=self.grid.shape, axes=axes, batch_ok=False)
+        self._check_same("volume", volume)
+        params = self.check_params(params_list)
+        return torch.cat([volume.flatten(), *(row.to(self._like) for row in params)])
+
+    def split(self, x: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Return the volume (z, y, x), a view of x, and the parameters of each visit, float64 on the CPU."""
+        self.check(x)
+        self._check_same("x", x)
+        n = self.grid.n_voxels
+        # One transfer for all visits, if x lies on a GPU.
+        params = x[n:].to(device="cpu", dtype=torch.float64)
+        sizes = [visit.n_params for visit in self.moving_visits]
+        return x[:n].reshape(self.grid.shape), list(params.split_with_sizes(sizes))
+
+    def value(self, x: torch.Tensor) -> float:
+        volume, params = self.split(x)
+        try:
+            warps = [visit.warp(row) for visit, row in self._with_params(params)]
+        except GeometryError:
+            return math.inf
+        visits = zip(self.visits, warps, strict=True)
+        return sum(visit.misfit.value(seen(warp, volume)) for visit, warp in visits)
+
+    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+        volume, params = self.split(x)
+        total, gradient, slopes = 0.0, torch.zeros_like(x), []
+        by_volume = gradient[: self.grid.n_voxels].view(self.grid.shape)
+        try:
+            for visit, row in self._with_params(params):
+                warp = visit.warp(row)
+                value, image = visit.misfit.value_and_gradient(seen(warp, volume))
+                total += value
+                if warp is not None:
+                    slopes.append(visit.pulled_back(row, volume, image))
+                by_volume += seen_back(warp, image)
+        except GeometryError:
+            return math.inf, torch.zeros_like(x)
+        self._write_params(gradient, slopes)
+        return total, gradient
+
+    def curvature(self, x: torch.Tensor) -> Product:
+        """Return Gauss-Newton's `d -> J^T w J d`, J being the derivative of all `A_k T_k(zeta_k) f` in x."""
+        volume, params = self.split(x)
+        visits = [(visit, row, visit.warp(row)) for visit, row in self._with_params(params)]
+
+        def product(d: torch.Tensor) -> torch.Tensor:
+            d_volume, d_params = self.split(d)
+            result, slopes, rows = torch.zeros_like(d), [], iter(d_params)
+            by_volume = result[: self.grid.n_voxels].view(self.grid.shape)
+            for visit, row, warp in visits:
+                image = seen(warp, d_volume)
+                if warp is not None:
+                    image += visit.along(row, volume, next(rows))
+                image = visit.misfit.hessian_product(image)
+                if warp is not None:
+                    slopes.append(visit.pulled_back(row, volume, image))
+                by_volume += seen_back(warp, image)
+            self._write_params(result, slopes)
+            return result
+
+        return product
+
+    def volume_part(self, params_list: Sequence[torch.Tensor]) -> VolumePart:
+        """Return F as a function of the volume (z, y, x), for fixed parameters: a quadratic."""
+        params = self.check_params(params_list)
+        return VolumePart([(visit, visit.warp(row)) for visit, row in self._with_params(params)], self.grid)
+
+    def params_part(self, volume: torch.Tensor) -> ParamsPart:
+        """Return what of F depends on the parameters, as a function of all of them, for a fixed volume."""
+        axes, where = ("z", "y", "x"), "JointMisfit.params_part"
+        check_tensor(where, "volume", volume, shape=self.grid.shape, axes=axes, batch_ok=False)
+        self._check_same("volume", volume)
+        return ParamsPart(self.moving_visits, volume)
+
+    def on_volume(self, objective: Objective) -> Embedded:
+        """Return an objective of the volume, such as a prior, as a function of x."""
+        return Embedded(objective, length=self.shape[0], start=0)
+
+    def on_params(self, index: int, objective: Objective) -> Embedded:
+        """Return an objective of the parameters of one visit as a function of x.
+
+        index: among the visits with a transform.
+        """
+        sizes = [visit.n_params for visit in self.moving_visits]
+        return Embedded(objective, length=self.shape[0], start=self.grid.n_voxels + sum(sizes[:index]))
+
+    def check_params(self, params_list: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Return the parameters of each visit in float64; raise unless they are such."""
+        if len(params_list) != len(self.moving_visits):
+            raise ShapeError(
+                f"JointMisfit: expected parameters for {len(self.moving_visits)} visits; got "
+                f"{len(params_list)}. Pass one row for each visit with a transform, in order."
+            )
+        pairs = zip(self.moving_visits, params_list, strict=True)
+        return [visit.transform.check(row) for visit, row in pairs if visit.transform is not None]
+
+    def _with_params(self, params: Sequence[torch.Tensor]) -> list[tuple[BoundTerm, torch.Tensor]]:
+        rows, none = iter(params), torch.empty(0, dtype=torch.float64)
+        return [(visit, none if visit.transform is None else next(rows)) for visit in self.visits]
+
+    def _write_params(self, row: torch.Tensor, slopes: Sequence[torch.Tensor]) -> None:
+        if slopes:
+            row[self.grid.n_voxels :] = torch.cat(list(slopes)).to(row)
+
+    def _check_same(self, name: str, tensor: torch.Tensor) -> None:
+        check_same("JointMisfit", name, tensor, device=self._like.device, dtype=self._like.dtype)

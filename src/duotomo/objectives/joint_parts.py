@@ -1,0 +1,142 @@
+"""The joint misfit for fixed parameters, and for a fixed volume: what an alternating solver minimises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from duotomo.errors import GeometryError, ShapeError
+from duotomo.geometry import VolumeGrid
+from duotomo.objectives.norms import normal_equations
+from duotomo.objectives.objective import Objective, Product
+from duotomo.objectives.term import BoundTerm, seen, seen_back
+from duotomo.operators import Warp
+
+
+class VolumePart(Objective):
+    """`F(f) = 1/2 sum over visits k of |sqrt(w_k) (A_k T_k f - p_k)|^2`, for fixed transforms: a quadratic.
+
+    Made by `JointMisfit.volume_part`; counts its applications on the same projectors. f: (z, y, x).
+    """
+
+    axes = ("z", "y", "x")
+
+    def __init__(self, visits: Sequence[tuple[BoundTerm, Warp | None]], grid: VolumeGrid) -> None:
+        self.visits, self.shape = tuple(visits), grid.shape
+        self.operators = tuple(visit.misfit.operator for visit, _ in visits)
+
+    def value(self, x: torch.Tensor) -> float:
+        self.check(x)
+        return sum(visit.misfit.value(seen(warp, x)) for visit, warp in self.visits)
+
+    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+        self.check(x)
+        total, gradient = 0.0, None
+        for visit, warp in self.visits:
+            value, image = visit.misfit.value_and_gradient(seen(warp, x))
+            total, gradient = total + value, _added(gradient, seen_back(warp, image))
+        assert gradient is not None
+        return total, gradient
+
+    def curvature(self, x: torch.Tensor) -> Product:
+        """Return `d -> sum over visits of T^T A^T w A T d`, the Hessian wherever x is."""
+        self.check(x)
+
+        def product(d: torch.Tensor) -> torch.Tensor:
+            self.check(d, "d")
+            total = None
+            for visit, warp in self.visits:
+                image = visit.misfit.hessian_product(seen(warp, d))
+                total = _added(total, seen_back(warp, image))
+            assert total is not None
+            return total
+
+        return product
+
+
+class ParamsPart(Objective):
+    """What of the joint misfit depends on the parameters, for a fixed volume.
+
+    `F(zeta_1, ..., zeta_K) = 1/2 sum over visits k with a transform of |sqrt(w_k) (A_k T_k(zeta_k) f -
+    p_k)|^2`. Visits without one add a constant, and are left out. The value is infinite where a transform is
+    not defined, as in `JointMisfit`.
+
+    Made by `JointMisfit.params_part`; counts its applications on the same projectors. x: all parameters, one
+    visit after the other, float64 on the CPU.
+    """
+
+    axes = ("parameter",)
+
+    def __init__(self, visits: Sequence[BoundTerm], volume: torch.Tensor) -> None:
+        if not visits:
+            raise ShapeError(
+                "JointMisfit.params_part: expected at least one visit with a transform; got none. "
+                "There are no parameters to find."
+            )
+        self.visits, self.volume = tuple(visits), volume
+        self.shape = (sum(visit.n_params for visit in visits),)
+        self.operators = tuple(visit.misfit.operator for visit in visits)
+
+    def split(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the parameters of each visit."""
+        self.check(x)
+        return x.split_with_sizes([visit.n_params for visit in self.visits])
+
+    def value(self, x: torch.Tensor) -> float:
+        try:
+            warps = [visit.warp(row) for visit, row in self._rows(x)]
+        except GeometryError:
+            return math.inf
+        visits = zip(self.visits, warps, strict=True)
+        return sum(visit.misfit.value(seen(warp, self.volume)) for visit, warp in visits)
+
+    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+        total, slopes = 0.0, []
+        try:
+            for visit, row in self._rows(x):
+                value, image = visit.misfit.value_and_gradient(seen(visit.warp(row), self.volume))
+                total += value
+                slopes.append(visit.pulled_back(row, self.volume, image))
+        except GeometryError:
+            return math.inf, torch.zeros_like(x)
+        return total, torch.cat(slopes).to(x)
+
+    def curvature(self, x: torch.Tensor) -> Product:
+        """Return Gauss-Newton's `d -> J^T w J d`, J being the derivative of all `A_k T_k(zeta_k) f`."""
+        rows = self._rows(x)
+
+        def product(d: torch.Tensor) -> torch.Tensor:
+            parts = []
+            for (visit, row), along in zip(rows, self.split(d), strict=True):
+                image = visit.misfit.hessian_product(visit.along(row, self.volume, along))
+                parts.append(visit.pulled_back(row, self.volume, image))
+            return torch.cat(parts).to(d)
+
+        return product
+
+    def normal_equations(self, params: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
+        """Return F, its gradient and the Gauss-Newton matrix, (parameter, parameter), in float64 on the CPU.
+
+        From one projection per parameter and one per visit. Visits do not share parameters, so the matrix has
+        one block for each.
+        """
+        total, start = 0.0, 0
+        gradient = torch.zeros(self.shape, dtype=torch.float64)
+        matrix = torch.zeros(self.shape * 2, dtype=torch.float64)
+        for visit, row in self._rows(params):
+            columns = visit.misfit.columns(visit.derivative_images(row, self.volume))
+            residual = visit.misfit.residual(seen(visit.warp(row), self.volume))
+            own = slice(start, start + visit.n_params)
+            value, gradient[own], matrix[own, own] = normal_equations(columns, residual)
+            total, start = total + value, own.stop
+        return total, gradient, matrix
+
+    def _rows(self, x: torch.Tensor) -> list[tuple[BoundTerm, torch.Tensor]]:
+        return list(zip(self.visits, self.split(x), strict=True))
+
+
+def _added(total: torch.Tensor | None, part: torch.Tensor) -> torch.Tensor:
+    # The first part is a new tensor, so that no zeros need be written to add to.
+    return part if total is None else total.add_(part)

@@ -1,0 +1,39 @@
+"""Sums that become decisions, accumulated in float64, and the normal equations made of them."""
+
+from __future__ import annotations
+
+import torch
+
+CHUNK = 1 << 24
+"""Elements that are turned into float64 at once: 128 MiB."""
+
+
+def half_norm_sq(tensor: torch.Tensor) -> float:
+    """Return `|x|^2 / 2`.
+
+    >>> half_norm_sq(torch.tensor([3.0, 4.0]))
+    12.5
+    """
+    return 0.5 * float(torch.linalg.vector_norm(tensor, dtype=torch.float64)) ** 2
+
+
+def normal_equations(
+    columns: torch.Tensor, residual: torch.Tensor
+) -> tuple[float, torch.Tensor, torch.Tensor]:
+    """Return `|r|^2 / 2`, `J^T r` and `J^T J`, the latter two in float64 on the CPU.
+
+    columns: those of J, (parameter, ...). residual: r, of the shape of one column.
+
+    >>> normal_equations(torch.tensor([[1.0, 2.0]]), torch.tensor([3.0, 4.0]))
+    (12.5, tensor([11.], dtype=torch.float64), tensor([[5.]], dtype=torch.float64))
+    """
+    rows, residual_row = columns.flatten(1), residual.flatten()
+    n_params = len(rows)
+    gradient = torch.zeros(n_params, dtype=torch.float64, device=rows.device)
+    matrix = torch.zeros(n_params, n_params, dtype=torch.float64, device=rows.device)
+    step = max(1, CHUNK // n_params)
+    for start in range(0, residual_row.numel(), step):
+        wide = rows[:, start : start + step].double()
+        gradient += wide @ residual_row[start : start + step].double()
+        matrix += wide @ wide.T
+    return half_norm_sq(residual), gradient.cpu(), matrix.cpu()

@@ -1,0 +1,150 @@
+"""What is minimised: a number, its gradient, and its curvature, as functions of one tensor."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+import torch
+
+from duotomo.errors import DuotomoError, ShapeError, check_tensor
+from duotomo.operators import Counted
+
+Product = Callable[[torch.Tensor], torch.Tensor]
+"""A symmetric positive semidefinite matrix, as the function `d -> H d`."""
+
+
+class Objective(ABC):
+    """`F(x)`, with its gradient and, for most, a curvature.
+
+    A new objective sets `shape`, the shape of x, and writes `value_and_gradient`; `value` where it is cheaper
+    alone; and `curvature`. Objectives add, and a number times an objective is one: `misfit + 0.1 * prior`.
+
+    A value may be infinite, where F is not defined: a line search then backs off. Gradients and curvature
+    products are new tensors, which the caller may overwrite. Nothing is recorded: pass x detached.
+
+    operators: those that count the cost; an operator that several objectives share counts once.
+
+    >>> class Parabola(Objective):
+    ...     shape = (2,)
+    ...     def value_and_gradient(self, x):
+    ...         return 0.5 * float(x @ x), x.clone()
+    >>> (Parabola() + 3.0 * Parabola()).value_and_gradient(torch.tensor([1.0, 2.0]))
+    (10.0, tensor([4., 8.]))
+    """
+
+    shape: tuple[int, ...]
+    axes: tuple[str, ...] | None = None
+    operators: tuple[Counted, ...] = ()
+
+    @abstractmethod
+    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+        """Return `F(x)` and its gradient, which has the shape, precision and device of x."""
+
+    def value(self, x: torch.Tensor) -> float:
+        """Return `F(x)`."""
+        return self.value_and_gradient(x)[0]
+
+    def curvature(self, x: torch.Tensor) -> Product:
+        """Return `d -> H d`, H a symmetric positive semidefinite approximation of the Hessian at x.
+
+        Exact for quadratics, Gauss-Newton's for least squares of nonlinear models, a majorant for total
+        variation.
+        """
+        where = type(self).__name__
+        raise DuotomoError(
+            f"{where}: expected an objective with a curvature; got one that has values and gradients only. "
+            f"Use a solver that needs no curvature, or write {where}.curvature."
+        )
+
+    @property
+    def applications(self) -> int:
+        """Projector applications so far: A or its adjoint, of one visit each."""
+        return sum({id(operator): operator.applications for operator in self.operators}.values())
+
+    def check(self, x: torch.Tensor, name: str = "x") -> None:
+        """Raise unless x is a float tensor of this objective's shape. Its values are not looked at."""
+        axes = self.axes or tuple(f"axis {i}" for i in range(len(self.shape)))
+        where = type(self).__name__
+        check_tensor(where, name, x, shape=self.shape, axes=axes, batch_ok=False, finite=False)
+
+    def __add__(self, other: Objective) -> Objective:
+        return Sum(self, other) if isinstance(other, Objective) else NotImplemented
+
+    def __rmul__(self, factor: float) -> Objective:
+        return Weighted(factor, self) if isinstance(factor, int | float) else NotImplemented
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape})"
+
+
+class Sum(Objective):
+    """`F_1 + F_2 + ...`.
+
+    terms: the objectives, with the sums among them taken apart.
+    """
+
+    def __init__(self, *objectives: Objective) -> None:
+        if not objectives:
+            raise ShapeError("Sum: expected at least one objective; got none. Pass one or more.")
+        self.terms: Sequence[Objective] = tuple(
+            term for part in objectives for term in (part.terms if isinstance(part, Sum) else (part,))
+        )
+        shapes = [term.shape for term in self.terms]
+        if any(shape != shapes[0] for shape in shapes):
+            raise ShapeError(
+                f"Sum: expected objectives of one shape; got {shapes}. Build all of them for the same x."
+            )
+        self.shape, self.axes = self.terms[0].shape, self.terms[0].axes
+        self.operators = tuple(operator for term in self.terms for operator in term.operators)
+
+    def value(self, x: torch.Tensor) -> float:
+        return sum(term.value(x) for term in self.terms)
+
+    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+        value, gradient = self.terms[0].value_and_gradient(x)
+        for term in self.terms[1:]:
+            more, slope = term.value_and_gradient(x)
+            value += more
+            gradient += slope
+        return value, gradient
+
+    def curvature(self, x: torch.Tensor) -> Product:
+        products = [term.curvature(x) for term in self.terms]
+
+        def product(d: torch.Tensor) -> torch.Tensor:
+            total = products[0](d)
+            for other in products[1:]:
+                total += other(d)
+            return total
+
+        return product
+
+
+class Weighted(Objective):
+    """`c F`, with `c >= 0`: a negative one would turn a minimum into a maximum."""
+
+    def __init__(self, factor: float, objective: Objective) -> None:
+        if not 0 <= factor < math.inf:
+            raise DuotomoError(
+                f"Weighted: expected a finite factor >= 0; got {factor}. "
+                f"Objectives are minimised; write the sign into the objective."
+            )
+        self.factor, self.objective = float(factor), objective
+        self.shape, self.axes, self.operators = objective.shape, objective.axes, objective.operators
+
+    def value(self, x: torch.Tensor) -> float:
+        return self._scaled(self.objective.value(x))
+
+    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+        value, gradient = self.objective.value_and_gradient(x)
+        return self._scaled(value), gradient.mul_(self.factor)
+
+    def curvature(self, x: torch.Tensor) -> Product:
+        product = self.objective.curvature(x)
+        return lambda d: product(d).mul_(self.factor)
+
+    def _scaled(self, value: float) -> float:
+        # Zero times infinity is NaN, but F is as undefined there as before.
+        return value if value == math.inf else self.factor * value

@@ -1,0 +1,111 @@
+"""How well a volume explains the projections of one visit."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from duotomo.errors import DuotomoError, check_same, check_tensor
+from duotomo.objectives.norms import half_norm_sq
+from duotomo.objectives.objective import Objective, Product
+from duotomo.operators import Counted, LinearOperator
+
+
+class ProjectionMisfit(Objective):
+    """`F(f) = 1/2 sum over rays of w (A f - p)^2`.
+
+    With w the inverse variance of each ray, this is the negative log likelihood of Gaussian noise, but for a
+    constant. A value costs one application of A, a gradient one more, a curvature product two.
+
+    operator: A, from (z, y, x) to (view, v, u), or any other. data: p. weights: w, of the shape of the data;
+    None for 1. Zero leaves a ray out.
+
+    >>> from duotomo.operators import Weighting
+    >>> misfit = ProjectionMisfit(Weighting(torch.tensor([1.0, 2.0])), torch.tensor([1.0, 1.0]))
+    >>> misfit.value_and_gradient(torch.tensor([1.0, 1.0])), misfit.applications
+    ((0.5, tensor([0., 2.])), 2)
+    """
+
+    def __init__(
+        self, operator: LinearOperator, data: torch.Tensor, weights: torch.Tensor | None = None
+    ) -> None:
+        self.operator = Counted.of(operator)
+        self.data, self.weights = data, weights
+        self.shape, self.axes, self.operators = operator.domain, operator.domain_axes, (self.operator,)
+        where, shape, axes = type(self).__name__, operator.range, operator.range_axes
+        check_tensor(where, "data", data, shape=shape, axes=axes, batch_ok=False)
+        self._roots: torch.Tensor | None = None
+        if weights is not None:
+            check_tensor(where, "weights", weights, shape=shape, axes=axes, batch_ok=False)
+            check_same(where, "weights", weights, device=data.device, dtype=data.dtype)
+            check_not_negative(where, "weights", weights)
+            self._roots = weights.sqrt()
+
+    def check(self, x: torch.Tensor, name: str = "x") -> None:
+        super().check(x, name)
+        check_same(type(self).__name__, name, x, device=self.data.device, dtype=self.data.dtype)
+
+    def residual(self, x: torch.Tensor) -> torch.Tensor:
+        """Return `sqrt(w) (A x - p)`, whose squares F sums."""
+        self.check(x)
+        residual = self.operator(x).sub_(self.data)
+        return residual if self._roots is None else residual.mul_(self._roots)
+
+    def columns(self, directions: torch.Tensor) -> torch.Tensor:
+        """Return `sqrt(w) A d`, the derivatives of the residual along a batch of directions."""
+        images = self.operator(directions)
+        return images if self._roots is None else images.mul_(self._roots)
+
+    def value(self, x: torch.Tensor) -> float:
+        return half_norm_sq(self.residual(x))
+
+    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+        residual = self.residual(x)
+        value = half_norm_sq(residual)
+        if self._roots is not None:
+            residual *= self._roots
+        return value, self._transposed(residual)
+
+    def curvature(self, x: torch.Tensor) -> Product:
+        """Return `hessian_product`, wherever x is."""
+        return self.hessian_product
+
+    def hessian_product(self, d: torch.Tensor) -> torch.Tensor:
+        """Return `A^T w A d`."""
+        self.check(d, "d")
+        image = self.operator(d)
+        if self.weights is not None:
+            image *= self.weights
+        return self._transposed(image)
+
+    def _transposed(self, projections: torch.Tensor) -> torch.Tensor:
+        # Not through the adjoint's call, which would look for NaN in what was made of checked numbers.
+        return self.operator.transpose(projections[None])[0]
+
+
+def check_not_negative(where: str, name: str, weights: torch.Tensor) -> None:
+    """Raise if a weight is negative."""
+    lowest = float(weights.min())
+    if lowest < 0:
+        raise DuotomoError(
+            f"{where}: expected {name} >= 0; got {lowest:.6g} among them. Use zero to leave an element out."
+        )
+
+
+def photon_weights(projections: torch.Tensor, photons: float) -> torch.Tensor:
+    """Return the inverse variance of each ray of `p = -log(n / photons)`, `w = photons exp(-p)`.
+
+    n, the photons counted behind the object, has a Poisson distribution, so the variance of its logarithm is
+    1 / n to first order. projections: (view, v, u), or any shape. photons: that would reach a pixel in air.
+
+    >>> photon_weights(torch.tensor([0.0, 0.6931472]), 1000.0)
+    tensor([1000.,  500.])
+    """
+    if not 0 < photons < math.inf:
+        raise DuotomoError(
+            f"photon_weights: expected photons > 0 and finite; got {photons}. "
+            f"Pass the mean count of a pixel that sees only air."
+        )
+    check_tensor("photon_weights", "projections", projections, shape=(), axes=())
+    return torch.exp(-projections).mul_(photons)

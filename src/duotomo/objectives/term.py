@@ -1,0 +1,92 @@
+"""One visit's share of the joint misfit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from duotomo.errors import GeometryError, ShapeError
+from duotomo.geometry import VolumeGrid
+from duotomo.objectives.projection_misfit import ProjectionMisfit
+from duotomo.operators import LinearOperator, Warp
+from duotomo.transforms import Transform
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Term:
+    """A visit: `1/2 sum over rays of w (A T(params) f - p)^2`.
+
+    projector: A, from the moving grid to (view, v, u). data: p. weights: w, the inverse variance of each ray;
+    None for 1. transform: T, from the moving to the reference frame; None for the visit whose frame the
+    volume lives in. grid: the moving grid, where this visit sees the volume; None for the reference grid.
+    """
+
+    projector: LinearOperator
+    data: torch.Tensor = field(repr=False)
+    weights: torch.Tensor | None = field(default=None, repr=False)
+    transform: Transform | None = None
+    grid: VolumeGrid | None = None
+
+
+class BoundTerm:
+    """A term whose volume lives on a known grid: `misfit(T(params) f)`, and what its derivatives need.
+
+    misfit: of the volume as the visit sees it, (z, y, x) on the moving grid.
+    """
+
+    def __init__(self, term: Term, reference: VolumeGrid, central_step: float | None) -> None:
+        moving = term.grid or reference
+        if term.transform is None and moving != reference:
+            raise GeometryError(
+                f"JointMisfit: expected a visit without a transform on the reference grid, {reference}; got "
+                f"{moving}. Give it a transform, or leave its grid out."
+            )
+        if term.projector.domain != moving.shape:
+            raise ShapeError(
+                f"JointMisfit: expected a projector of volumes (z, y, x) = {moving.shape}; got "
+                f"{term.projector!r}. Build it for the visit's grid."
+            )
+        self.misfit = ProjectionMisfit(term.projector, term.data, term.weights)
+        self.transform, self.reference, self.moving = term.transform, reference, moving
+        self.central_step = central_step
+        self.n_params = 0 if term.transform is None else term.transform.n_params
+
+    def warp(self, params: torch.Tensor) -> Warp | None:
+        """Return T, or None for a visit in the reference frame."""
+        if self.transform is None:
+            return None
+        return self.transform.warp(params, self.reference, self.moving)
+
+    def along(self, params: torch.Tensor, volume: torch.Tensor, d_params: torch.Tensor) -> torch.Tensor:
+        """Return the derivative of `T(params) f` along `d_params`."""
+        return self._known().jvp(
+            params, volume, d_params, self.reference, self.moving, central_step=self.central_step
+        )
+
+    def pulled_back(self, params: torch.Tensor, volume: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
+        """Return the gradient in the parameters of `<T(params) f, image>`, float64 on the CPU."""
+        return self._known().vjp(
+            params, volume, image, self.reference, self.moving, central_step=self.central_step
+        )
+
+    def derivative_images(self, params: torch.Tensor, volume: torch.Tensor) -> torch.Tensor:
+        """Return the derivatives of `T(params) f` in every parameter, (parameter, z, y, x)."""
+        return self._known().derivative_images(
+            params, volume, self.reference, self.moving, central_step=self.central_step
+        )
+
+    def _known(self) -> Transform:
+        assert self.transform is not None
+        return self.transform
+
+
+def seen(warp: Warp | None, volume: torch.Tensor) -> torch.Tensor:
+    """Return `T f`."""
+    # Not through the operator's call: the projector looks for NaN in what comes out.
+    return volume if warp is None else warp.forward(volume[None])[0]
+
+
+def seen_back(warp: Warp | None, image: torch.Tensor) -> torch.Tensor:
+    """Return `T^T b`."""
+    return image if warp is None else warp.transpose(image[None])[0]

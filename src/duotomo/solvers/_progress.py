@@ -1,0 +1,110 @@
+"""The course of one run of a solver: its history, and when it stops."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import torch
+
+from duotomo.solvers.solution import Solution, Status, Step
+
+
+class Progress:
+    """Collects the steps of one run, says when to stop, and makes the `Solution`.
+
+    applications: returns the count so far, of which only what was added since counts here. tolerance: of the
+    objective's relative decrease in a step. gradient_tolerance: of the gradient's norm, relative to the
+    start.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_steps: int,
+        applications: Callable[[], int],
+        on_step: Callable[[Step], None] | None,
+        tolerance: float = 0.0,
+        gradient_tolerance: float = 0.0,
+    ) -> None:
+        self._limit, self._applications, self._on_step = n_steps, applications, on_step
+        self._tolerance, self._gradient_tolerance = tolerance, gradient_tolerance
+        self._count_before, self._began = applications(), time.perf_counter()
+        self._history: list[Step] = []
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another step is allowed."""
+        return len(self._history) <= self._limit
+
+    def begin(self, x: torch.Tensor, objective: float, gradient_norm: float) -> Solution | None:
+        """Note the start; return the solution if there is nothing to do from it."""
+        self.record(objective, gradient_norm, 0.0)
+        if not (math.isfinite(objective) and math.isfinite(gradient_norm)):
+            return self.stop(x, Status.DIVERGED, "The objective or its gradient is not finite at the start.")
+        if gradient_norm == 0:
+            return self.stop(x, Status.CONVERGED, "The gradient is zero at the start.")
+        return None
+
+    def advance(
+        self,
+        x: torch.Tensor,
+        objective: float,
+        gradient_norm: float,
+        step_length: float,
+        *,
+        held_back: bool = False,
+    ) -> Solution | None:
+        """Note a step; return the solution if it converged.
+
+        held_back: the step was made short on purpose, so that a small decrease says nothing.
+        """
+        before = self._history[-1].objective
+        self.record(objective, gradient_norm, step_length)
+        if gradient_norm <= self._gradient_tolerance * self._history[0].gradient_norm:
+            reason = f"The gradient fell to {self._gradient_tolerance:g} of its norm at the start."
+            return self.stop(x, Status.CONVERGED, reason)
+        if not held_back and before - objective <= self._tolerance * abs(before):
+            reason = f"A step lowered the objective by no more than {self._tolerance:g} of it."
+            return self.stop(x, Status.CONVERGED, reason)
+        return None
+
+    def reject(self) -> None:
+        """Note a step that stayed where it was."""
+        last = self._history[-1]
+        self.record(last.objective, last.gradient_norm, 0.0)
+
+    def record(self, objective: float, gradient_norm: float, step_length: float) -> None:
+        """Note the start, or a step; of a step, tell whoever watches."""
+        step = Step(
+            objective=objective,
+            gradient_norm=gradient_norm,
+            step_length=step_length,
+            applications=self._applications() - self._count_before,
+            seconds=time.perf_counter() - self._began,
+        )
+        self._history.append(step)
+        if self._on_step is not None and len(self._history) > 1:
+            self._on_step(step)
+
+    def stop(self, x: torch.Tensor, status: Status, reason: str) -> Solution:
+        """Return the solution at `x`."""
+        history = tuple(self._history)
+        return Solution(value=x, status=status, reason=reason, n_steps=len(history) - 1, history=history)
+
+    def out_of_steps(self, x: torch.Tensor) -> Solution:
+        """Return the solution of a run that used up its steps."""
+        return self.stop(x, Status.STEP_LIMIT, f"The limit of {self._limit} steps was reached.")
+
+    def at_rounding(self, x: torch.Tensor) -> Solution:
+        """Return the solution where a model promises no more than rounding takes away."""
+        reason = "The decrease that the model promises is no larger than rounding."
+        return self.stop(x, Status.CONVERGED, reason)
+
+    def stuck(self, x: torch.Tensor, n_trials: int, *, finite: bool) -> Solution:
+        """Return the solution where no trial was good; `finite` says whether the last one was."""
+        trials = f"{n_trials} trials, ever shorter,"
+        if finite:
+            return self.stop(x, Status.BREAKDOWN, f"{trials} did not lower the objective.")
+        return self.stop(x, Status.DIVERGED, f"{trials} did not reach a finite objective.")

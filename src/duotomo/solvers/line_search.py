@@ -1,0 +1,142 @@
+"""Line searches: how far to go along a direction."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from duotomo.errors import DuotomoError
+from duotomo.solvers._checks import check_counts, dot, rounding
+
+if TYPE_CHECKING:
+    from duotomo.objectives import Objective
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A point along the direction: `x = start + step * direction`, with what the objective is there."""
+
+    step: float
+    x: torch.Tensor
+    value: float
+    gradient: torch.Tensor
+    n_evaluations: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotFound:
+    """No lower point was met. finite: whether the last trial was finite."""
+
+    n_evaluations: int
+    finite: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrongWolfe:
+    """Find a step a that meets the strong Wolfe conditions, `phi(a) = F(x + a d)`.
+
+        phi(a) <= phi(0) + decrease a phi'(0)    and    |phi'(a)| <= curvature |phi'(0)|
+
+    Trials grow until they enclose such a step, then close in on it by cubic interpolation (Nocedal and
+    Wright, Numerical Optimization, 3.5). A value or gradient that is not finite counts as too far. Values
+    are compared up to rounding, so that near a minimum the slopes decide. If the evaluations run out, the
+    lowest trial serves, provided it lies below the start.
+
+    n_evaluations: of value and gradient, at most.
+
+    >>> StrongWolfe(curvature=0.1)
+    StrongWolfe(decrease=0.0001, curvature=0.1, n_evaluations=20)
+    """
+
+    decrease: float = 1e-4
+    curvature: float = 0.9
+    n_evaluations: int = 20
+
+    def __post_init__(self) -> None:
+        check_counts("StrongWolfe", n_evaluations=self.n_evaluations)
+        if not 0 < self.decrease < self.curvature < 1:
+            raise DuotomoError(
+                f"StrongWolfe: expected 0 < decrease < curvature < 1; got {self.decrease} and "
+                f"{self.curvature}. Use 1e-4 and 0.9, or 0.1 for conjugate gradients."
+            )
+
+    def search(
+        self,
+        objective: Objective,
+        x: torch.Tensor,
+        direction: torch.Tensor,
+        *,
+        value: float,
+        gradient: torch.Tensor,
+        first: float,
+    ) -> Found | NotFound:
+        """Search from `x`, where the objective has `value` and `gradient`; try the step `first` first."""
+        slope = dot(gradient, direction)
+        if not (slope < 0 < first < math.inf):
+            return NotFound(n_evaluations=0, finite=math.isfinite(slope) and math.isfinite(first))
+        slack = rounding(x) * abs(value)
+        low = _Point(step=0.0, value=value, slope=slope, gradient=gradient)
+        high: _Point | None = None
+        step, n_evaluations, trial, done = first, 0, low, False
+        while n_evaluations < self.n_evaluations and not done:
+            trial = _evaluate(objective, x, direction, step)
+            n_evaluations += 1
+            enough = value + self.decrease * step * slope + slack
+            if not trial.finite or trial.value > enough or trial.value > low.value + slack:
+                high = trial
+            else:
+                done = abs(trial.slope) <= -self.curvature * slope
+                # Slope away from the other end: the minimum lies between the trial and the point before it.
+                if trial.slope * ((math.inf if high is None else high.step) - low.step) >= 0:
+                    high = low
+                low = trial
+            step = 4 * trial.step if high is None else _between(low, high, slack)
+        if not done and not (low.step > 0 and low.value < value):
+            return NotFound(n_evaluations=n_evaluations, finite=trial.finite)
+        return Found(
+            step=low.step,
+            x=torch.add(x, direction, alpha=low.step),
+            value=low.value,
+            gradient=low.gradient,
+            n_evaluations=n_evaluations,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Point:
+    step: float
+    value: float
+    slope: float
+    gradient: torch.Tensor
+
+    @property
+    def finite(self) -> bool:
+        return math.isfinite(self.value) and math.isfinite(self.slope)
+
+
+def _evaluate(objective: Objective, x: torch.Tensor, direction: torch.Tensor, step: float) -> _Point:
+    value, gradient = objective.value_and_gradient(torch.add(x, direction, alpha=step))
+    return _Point(step=step, value=value, slope=dot(gradient, direction), gradient=gradient)
+
+
+def _between(low: _Point, high: _Point, slack: float) -> float:
+    """Return the minimiser of the cubic through both ends, kept away from them."""
+    width = high.step - low.step
+    middle = low.step + width / 2
+    if not high.finite:
+        return low.step + width / 10
+    if abs(high.value - low.value) <= slack:
+        # The values differ by rounding only: the root of the line through the slopes.
+        bend = high.slope - low.slope
+        guess = low.step - low.slope * width / bend if bend != 0 else middle
+    else:
+        first = low.slope + high.slope - 3 * (high.value - low.value) / width
+        second_sq = first * first - low.slope * high.slope
+        second = math.copysign(math.sqrt(second_sq), width) if 0 <= second_sq < math.inf else math.nan
+        bend = high.slope - low.slope + 2 * second
+        guess = high.step - width * (high.slope + second - first) / bend if bend != 0 else middle
+    nearest, farthest = sorted((low.step + width / 10, high.step - width / 10))
+    return min(max(guess, nearest), farthest) if math.isfinite(guess) else middle

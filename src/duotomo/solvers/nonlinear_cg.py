@@ -1,0 +1,127 @@
+"""Nonlinear conjugate gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+
+from duotomo.solvers._checks import check_counts, check_first_step, check_start, check_tolerances, dot, norm
+from duotomo.solvers._progress import Progress
+from duotomo.solvers.line_search import NotFound, StrongWolfe
+from duotomo.solvers.solution import Solution, Step
+
+if TYPE_CHECKING:
+    from duotomo.objectives import Objective
+
+Beta = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], float]
+"""`(gradient, gradient_before, direction_before) -> beta`, all of the shape of x."""
+
+
+def polak_ribiere(
+    gradient: torch.Tensor, gradient_before: torch.Tensor, direction_before: torch.Tensor
+) -> float:
+    """Return `max(0, g.y / |g_before|^2)`, `y = g - g_before` (Polak and Ribiere, 1969; Powell, 1984).
+
+    >>> polak_ribiere(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 0.0]), torch.tensor([-1.0, 0.0]))
+    4.0
+    """
+    changed = gradient - gradient_before
+    return max(0.0, dot(gradient, changed) / dot(gradient_before, gradient_before))
+
+
+def hager_zhang(
+    gradient: torch.Tensor, gradient_before: torch.Tensor, direction_before: torch.Tensor
+) -> float:
+    """Return `(y - 2 d |y|^2 / d.y).g / d.y`, bounded from below (Hager and Zhang, 2005).
+
+    d: the direction before. The direction that follows is one of descent whatever the line search.
+
+    >>> hager_zhang(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 0.0]), torch.tensor([-1.0, 0.0]))
+    4.0
+    """
+    changed = gradient - gradient_before
+    product = dot(direction_before, changed)
+    if product == 0:
+        return 0.0
+    along = 2 * dot(changed, changed) * dot(direction_before, gradient) / product
+    beta = (dot(changed, gradient) - along) / product
+    bound = -1 / (norm(direction_before) * min(0.01, norm(gradient_before)))
+    return max(beta, bound)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonlinearCg:
+    """Minimise an objective by steps along `d = -g + beta d_before`.
+
+    Where that does not lead down, or too little, d starts again from `-g`. The objective never grows by more
+    than rounding.
+
+    n_steps: at most so many. beta: `polak_ribiere` or `hager_zhang`, or another function of their arguments.
+    tolerance: converged once a step lowers the objective by no more than this part of it. gradient_tolerance:
+    converged once the gradient has fallen to this part of its norm at the start. first_step: length of the
+    first trial, in the units of x. line_search: how far each step goes; conjugacy needs a close one.
+
+    >>> NonlinearCg(n_steps=50, beta=polak_ribiere).line_search.curvature
+    0.1
+    """
+
+    n_steps: int
+    beta: Beta = hager_zhang
+    tolerance: float = 1e-9
+    gradient_tolerance: float = 1e-6
+    first_step: float = 1.0
+    line_search: StrongWolfe = field(default_factory=lambda: StrongWolfe(curvature=0.1))
+
+    def __post_init__(self) -> None:
+        where = "NonlinearCg"
+        check_counts(where, n_steps=self.n_steps)
+        check_tolerances(where, tolerance=self.tolerance, gradient_tolerance=self.gradient_tolerance)
+        check_first_step(where, self.first_step)
+
+    @torch.no_grad()
+    def minimise(
+        self,
+        objective: Objective,
+        start: torch.Tensor,
+        *,
+        on_step: Callable[[Step], None] | None = None,
+    ) -> Solution:
+        """Return the `Solution` from `start`, which is left as it is. on_step is called after each step."""
+        progress = Progress(
+            n_steps=self.n_steps,
+            applications=lambda: objective.applications,
+            on_step=on_step,
+            tolerance=self.tolerance,
+            gradient_tolerance=self.gradient_tolerance,
+        )
+        x = check_start("NonlinearCg.minimise", start, objective.shape)
+        value, gradient = objective.value_and_gradient(x)
+        size = norm(gradient)
+        if solution := progress.begin(x, value, size):
+            return solution
+        direction, slope, step, fresh = -gradient, -(size**2), self.first_step / size, True
+        while progress.goes_on:
+            found = self.line_search.search(
+                objective, x, direction, value=value, gradient=gradient, first=step
+            )
+            if isinstance(found, NotFound):
+                if fresh:
+                    return progress.stuck(x, found.n_evaluations, finite=found.finite)
+                step *= slope / -(size**2)
+                direction, slope, fresh = -gradient, -(size**2), True
+                continue
+            beta = self.beta(found.gradient, gradient, direction)
+            x, value, gradient = found.x, found.value, found.gradient
+            size = norm(gradient)
+            if solution := progress.advance(x, value, size, found.step):
+                return solution
+            direction.mul_(beta).sub_(gradient)
+            slope_before, slope, fresh = slope, dot(direction, gradient), False
+            if not slope < -1e-10 * size * norm(direction):
+                direction, slope, fresh = -gradient, -(size**2), True
+            # As if this step changed the objective, to first order, as much as the last one did.
+            step = found.step * slope_before / slope
+        return progress.out_of_steps(x)

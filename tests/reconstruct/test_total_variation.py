@@ -1,0 +1,106 @@
+"""Total variation: weight zero is least squares, more weight is smoother, the weight found is a good one."""
+
+from __future__ import annotations
+
+from math import radians
+
+import pytest
+import torch
+
+from duotomo.errors import DuotomoError
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.operators import Projector
+from duotomo.reconstruct import Cgls, TotalVariation, reconstruct
+from tests.reconstruct.visit import DATA, GRID, SCAN, error
+
+SMALL = VolumeGrid.on_detector((3, 4, 4), (4.0, 4.0, 4.0), gap_mm=4.0)
+WIDE = Acquisition.arc(
+    n_views=15,
+    angle_range_rad=radians(120),
+    source_to_detector_mm=200.0,
+    pivot_height_mm=0.0,
+    detector_shape=(12, 30),
+    pixel_spacing_mm=(2.0, 2.0),
+)
+
+
+def total_variation(volume: torch.Tensor) -> float:
+    return float(sum(volume.diff(dim=axis).abs().sum() for axis in range(3)))
+
+
+def test_without_weight_it_is_the_least_squares_solution() -> None:
+    # Well posed and positive: both must find the same volume.
+    truth = 0.02 + 0.05 * torch.rand(SMALL.shape, generator=torch.Generator().manual_seed(0)).double()
+    projector = Projector(grid=SMALL, acquisition=WIDE)
+    noise = 1e-3 * torch.randn(WIDE.shape, generator=torch.Generator().manual_seed(1)).double()
+    data = projector(truth) + noise
+    least = reconstruct(
+        data, grid=SMALL, acquisition=WIDE, algorithm=Cgls(n_steps=400, tolerance=1e-12)
+    ).value
+    found = [
+        reconstruct(
+            data,
+            grid=SMALL,
+            acquisition=WIDE,
+            algorithm=TotalVariation(n_steps=3000, tolerance=1e-9, tv_weight=tv_weight),
+        ).value
+        for tv_weight in (1.0, 1e-2, 1e-6)
+    ]
+    assert float(least.min()) > 0
+    gaps = [float((volume - least).norm() / least.norm()) for volume in found]
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 1e-2
+
+
+def test_more_weight_is_less_variation() -> None:
+    variations = [
+        total_variation(
+            reconstruct(
+                DATA,
+                grid=GRID,
+                acquisition=SCAN,
+                algorithm=TotalVariation(n_steps=60, tv_weight=tv_weight),
+            ).value
+        )
+        for tv_weight in (0.01, 0.3, 10.0)
+    ]
+    assert variations[0] > variations[1] > variations[2]
+
+
+def test_weight_found_beats_far_smaller_and_far_larger_ones() -> None:
+    def found(kappa: float) -> float:
+        algorithm = TotalVariation(n_steps=150, kappa=kappa)
+        return error(reconstruct(DATA, grid=GRID, acquisition=SCAN, algorithm=algorithm).value)
+
+    assert found(1.0) < min(found(0.001), found(300.0))
+
+
+def test_weight_given_is_the_weight_used() -> None:
+    from duotomo.reconstruct import noise_level, total_variation_weight
+
+    weight = total_variation_weight(Projector(grid=GRID, acquisition=SCAN), noise_level(DATA), kappa=2.0)
+    given, found = (
+        reconstruct(DATA, grid=GRID, acquisition=SCAN, algorithm=algorithm)
+        for algorithm in (
+            TotalVariation(n_steps=20, tv_weight=weight),
+            TotalVariation(n_steps=20, kappa=2.0),
+        )
+    )
+    torch.testing.assert_close(given.value, found.value)
+    assert found.history[-1].applications == given.history[-1].applications + 1
+
+
+@pytest.mark.parametrize("name", ["tv_weight", "kappa", "depth_weight"])
+@pytest.mark.parametrize("value", [-1.0, float("nan")])
+def test_impossible_weights_are_refused(name: str, value: float) -> None:
+    with pytest.raises(DuotomoError, match=f"TotalVariation: expected {name} >= 0 and finite; got"):
+        TotalVariation(**{name: value})  # type: ignore[arg-type]
+
+
+def test_impossible_stops_are_refused() -> None:
+    with pytest.raises(DuotomoError, match="PrimalDual: expected tolerance >= 0"):
+        TotalVariation(tolerance=-1.0)
+    with pytest.raises(DuotomoError, match="PrimalDual: expected n_steps >= 1"):
+        TotalVariation(n_steps=0)
+    with pytest.raises(DuotomoError, match="Cgls: expected tolerance >= 0"):
+        Cgls(n_steps=1, tolerance=-1.0)
