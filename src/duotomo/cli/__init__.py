@@ -3,6 +3,7 @@
 import typer
 
 from duotomo.cli.demo import demo
+from duotomo.cli.run import run
 
 main = typer.Typer(
     name="duotomo",
@@ -19,5 +20,6 @@ def _commands() -> None:
 
 
 main.command()(demo)
+main.command()(run)
 
 __all__ = ["main"]

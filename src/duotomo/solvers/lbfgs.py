@@ -24,9 +24,9 @@ class Lbfgs:
 
     With `s = x_{k+1} - x_k`, `y = g_{k+1} - g_k` and `rho = 1 / s.y` of the last `memory` steps,
 
-        B_{k+1} = (1 - rho s y^T) B_k (1 - rho y s^T) + rho s s^T,    begun with (s.y / y.y) 1.
+        B_{k+1} = (1 - rho s y^T) B_k (1 - rho y s^T) + rho s s^T,    begun with (s.y / y.P y) P,
 
-    The objective never grows by more than rounding.
+    P the identity, or what `minimise` is given. The objective never grows by more than rounding.
 
     n_steps: at most so many. tolerance: converged once a step lowers the objective by no more than this part
     of it. gradient_tolerance: converged once the gradient has fallen to this part of its norm at the start.
@@ -55,9 +55,14 @@ class Lbfgs:
         objective: Objective,
         start: torch.Tensor,
         *,
+        precondition: Callable[[torch.Tensor], torch.Tensor] | None = None,
         on_step: Callable[[Step], None] | None = None,
     ) -> Solution:
-        """Return the `Solution` from `start`, which is left as it is. on_step is called after each step."""
+        """Return the `Solution` from `start`, which is left as it is.
+
+        precondition: `r -> P r`, symmetric and positive definite, near the inverse Hessian but for a factor;
+        it returns a new tensor. on_step is called after each step.
+        """
         progress = Progress(
             n_steps=self.n_steps,
             applications=lambda: objective.applications,
@@ -72,7 +77,7 @@ class Lbfgs:
         pairs: deque[_Pair] = deque(maxlen=self.memory)
         length = self.first_step
         while progress.goes_on:
-            direction = _descent(gradient, pairs)
+            direction = _descent(gradient, pairs, precondition)
             first = 1.0 if pairs else length / norm(direction)
             found = self.line_search.search(
                 objective, x, direction, value=value, gradient=gradient, first=first
@@ -105,14 +110,21 @@ class _Pair:
     product: float
 
 
-def _descent(gradient: torch.Tensor, pairs: deque[_Pair]) -> torch.Tensor:
+def _descent(
+    gradient: torch.Tensor,
+    pairs: deque[_Pair],
+    precondition: Callable[[torch.Tensor], torch.Tensor] | None,
+) -> torch.Tensor:
     """Return `-B g` by the two-loop recursion, which never forms B."""
     direction, factors = -gradient, []
     for pair in reversed(pairs):
         factors.append(dot(pair.moved, direction) / pair.product)
         direction.sub_(pair.changed, alpha=factors[-1])
+    if precondition is not None:
+        direction = precondition(direction)
     if pairs:
-        direction.mul_(pairs[-1].product / dot(pairs[-1].changed, pairs[-1].changed))
+        last = pairs[-1].changed
+        direction.mul_(pairs[-1].product / dot(last, last if precondition is None else precondition(last)))
     for pair, factor in zip(pairs, reversed(factors), strict=True):
         direction.add_(pair.moved, alpha=factor - dot(pair.changed, direction) / pair.product)
     return direction

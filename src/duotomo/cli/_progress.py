@@ -1,0 +1,94 @@
+"""What a person sees while a method runs: the stage, its steps, the objective, and the time left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rich.console import Console
+
+    from duotomo.methods import Record, Settings, Study
+
+
+class StageProgress:
+    """A bar for all stages, and a line for each that has ended.
+
+    Stages may end early: the time left is the most it can take.
+    """
+
+    def __init__(self, console: Console, work: Sequence[tuple[int, float]]) -> None:
+        """work: of each stage, the steps it may take and what one of them costs, in any unit."""
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._console, self._work = console, tuple(work)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("objective {task.fields[objective]}"),
+            TimeElapsedColumn(),
+            TextColumn("at most"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+            console=console,
+        )
+        total = sum(steps * cost for steps, cost in self._work)
+        self._task = self._bar.add_task("starting", total=total, objective="-")
+        self._stage, self._step, self._done = -1, 0, 0.0
+        self._last: Record | None = None
+
+    def __enter__(self) -> StageProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._say_ended()
+        if error is None:
+            self._bar.update(self._task, completed=self._done, total=self._done)
+        self._bar.stop()
+
+    def show(self, record: Record) -> None:
+        """Show where the method stands."""
+        if record.stage != self._stage:
+            self._say_ended()
+            self._stage, self._step = record.stage, 0
+        self._last = record
+        self._step += 1
+        stage = min(record.stage, len(self._work) - 1)
+        n_steps, cost = self._work[stage]
+        self._done += cost
+        # Steps that an earlier stage did not need are not left to do.
+        left = (n_steps - self._step) * cost + sum(n * c for n, c in self._work[stage + 1 :])
+        self._bar.update(
+            self._task,
+            completed=self._done,
+            total=self._done + max(left, 0.0),
+            description=f"{record.stage + 1}/{len(self._work)} {record.what}, step {self._step}",
+            objective=f"{record.objective:.4g}",
+        )
+
+    def _say_ended(self) -> None:
+        if self._last is not None:
+            last = self._last
+            self._console.print(
+                f"  {last.what}: {self._step} step{'s' * (self._step != 1)}, objective {last.objective:.6g}, "
+                f"{last.applications} projector applications, {last.seconds:.1f} s"
+            )
+
+
+def stage_work(study: Study, settings: Settings) -> list[tuple[int, float]]:
+    """Return, for each stage, how many steps it may take, and what one costs: voxels times views."""
+    from duotomo.methods import Alternating
+
+    solver = settings.solver
+    per_step = solver.volume_steps + solver.motion_steps if isinstance(solver, Alternating) else 1
+    n_views = sum(visit.acquisition.n_views for visit in study.visits)
+    return [
+        (stage.n_steps * per_step, float(math.prod(study.grid.coarsen(stage.coarsen).shape) * n_views))
+        for stage in settings.stages
+    ]

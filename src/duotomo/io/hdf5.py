@@ -1,0 +1,148 @@
+"""HDF5 files of duotomo's own: named kinds, checksums on everything, and errors that say what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from duotomo.errors import DuotomoError
+from duotomo.io.durable import durable
+from duotomo.io.file_error import FileError, reason
+from duotomo.io.libraries import _library
+from duotomo.io.paths import AnyPath, source, target
+
+SUFFIXES = (".h5", ".hdf5")
+
+# Since version 1.10, HDF5 keeps checksums of its own structures and attributes of any length.
+_LIBVER = ("v110", "v110")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What a file says it is: root attributes `format` and `version`."""
+
+    format: str
+    version: int
+
+
+@contextmanager
+def writing(where: str, path: AnyPath, kind: Kind) -> Iterator[Any]:
+    """Give an open HDF5 file, which takes the place of an older one once it is whole and on disk."""
+    path = target(where, path, SUFFIXES)
+    library = _library("h5py")
+    with durable(where, path) as fresh, library.File(fresh, "w", libver=_LIBVER) as file:
+        put_text(file, "format", kind.format)
+        file.attrs["version"] = kind.version
+        yield file
+
+
+@contextmanager
+def reading(where: str, path: AnyPath, kind: Kind) -> Iterator[Any]:
+    """Give an open HDF5 file of this kind; what goes wrong while it is read is said of the file."""
+    path = source(where, path, SUFFIXES)
+    library = _library("h5py")
+    try:
+        with library.File(path, "r") as file:
+            _check_kind(file, kind)
+            yield file
+    except DuotomoError as error:
+        raise FileError(f"{where}: {path}: {error}") from error
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
+        raise FileError(
+            f"{where}: {path}: expected HDF5 that can be read; got: {reason(error)}. "
+            f"Check that the file is complete."
+        ) from error
+
+
+def put(group: Any, name: str, values: NDArray[Any] | torch.Tensor) -> None:
+    """Write an array, with a checksum for each slice along its first axis."""
+    array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
+    if array.size == 0:
+        group.create_dataset(name, data=array)
+        return
+    chunk = (1, *array.shape[1:]) if array.ndim > 1 else (min(array.size, 1 << 20),)
+    group.create_dataset(name, data=array, chunks=chunk, fletcher32=True)
+
+
+def array(group: Any, name: str, axes: Sequence[str]) -> NDArray[Any]:
+    """Return an array of float32 or float64 with these axes, in this machine's byte order."""
+    data = part(group, name)
+    shape, dtype = getattr(data, "shape", None), getattr(data, "dtype", None)
+    if (
+        shape is None
+        or dtype is None
+        or len(shape) != len(axes)
+        or dtype.kind + str(dtype.itemsize) not in ("f4", "f8")
+    ):
+        came = "a group" if shape is None else f"{dtype} of shape {shape}"
+        raise FileError(
+            f"expected float32 or float64 ({', '.join(axes)}) at {_at(group, name)}; got {came}. Convert it."
+        )
+    return np.ascontiguousarray(data[...], dtype=dtype.newbyteorder("="))
+
+
+def tensor(group: Any, name: str, axes: Sequence[str]) -> torch.Tensor:
+    """Return what `array` returns, as a tensor."""
+    return torch.from_numpy(array(group, name, axes))
+
+
+def put_text(group: Any, name: str, value: str) -> None:
+    """Write an attribute that is text."""
+    # Of fixed length: text of variable length lies where HDF5 keeps no checksum.
+    encoded = value.encode()
+    group.attrs[name] = np.array(encoded, dtype=_library("h5py").string_dtype("utf-8", len(encoded) or 1))
+
+
+def part(group: Any, name: str) -> Any:
+    """Return a member of a group; raise if it is not there."""
+    if name not in group:
+        raise FileError(
+            f"expected {_at(group, name)} in the file; got {sorted(group)} there. "
+            f"Write it, or choose another file."
+        )
+    return group[name]
+
+
+def text(group: Any, name: str) -> str:
+    """Return an attribute that is text; raise if it is not there."""
+    value = group.attrs.get(name)
+    # Text of fixed length arrives as bytes, that of variable length, from other programs, as str.
+    value = value.decode() if isinstance(value, bytes) else value
+    if not isinstance(value, str):
+        came = "none" if value is None else type(value).__name__
+        raise FileError(
+            f"expected text in the attribute {name!r} of {group.name}; got {came}. Write it anew."
+        )
+    return value
+
+
+def numbered(group: Any) -> list[Any]:
+    """Return the members "0", "1", ... of a group, in order; raise if one is left out."""
+    expected = [str(i) for i in range(len(group))]
+    if sorted(group, key=lambda name: (len(name), name)) != expected:
+        raise FileError(
+            f"expected members 0, 1, ... without a gap in {group.name}; got {sorted(group)}. Rename them."
+        )
+    return [group[name] for name in expected]
+
+
+def _at(group: Any, name: str) -> str:
+    return f"{group.name.rstrip('/')}/{name}"
+
+
+def _check_kind(file: Any, kind: Kind) -> None:
+    found = text(file, "format") if "format" in file.attrs else None
+    if found != kind.format:
+        raise FileError(f"expected a file of format {kind.format!r}; got {found!r}. Choose another file.")
+    version = file.attrs.get("version")
+    if version != kind.version:
+        raise FileError(
+            f"expected version {kind.version} of the format {kind.format!r}; got {version}. "
+            f"Read it with the duotomo that wrote it."
+        )

@@ -1,0 +1,205 @@
+"""The result of a method in a folder that other programs can read."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import duotomo
+from duotomo.geometry import VolumeGrid
+from duotomo.io.durable import durable, sync, sync_folder
+from duotomo.io.file_error import FileError, reason
+from duotomo.io.history_file import history_from, history_text
+from duotomo.io.itk_reader import read_transform
+from duotomo.io.itk_writer import write_transform
+from duotomo.io.paths import AnyPath
+from duotomo.io.result_index import INDEX, checked, entry, read_index, write_index
+from duotomo.io.volume_file import read_volume, write_volume
+from duotomo.methods.state import Record, Result
+from duotomo.methods.study import Study
+from duotomo.solvers import Status
+from duotomo.transforms import Transform
+
+VOLUME, HISTORY, TRANSFORM = "volume", "history", "transform_{}"
+
+FEW = 12
+"""Up to so many parameters of a transform, what they mean in mm and degrees is written beside them."""
+
+Writers = dict[str, tuple[str, Callable[[Path], None]]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SavedResult:
+    """What a result folder holds.
+
+    volume, others: (z, y, x); `volume` lies on `grid`. transforms: moving_to_reference of each moving visit,
+    with parameters, as the ITK files have them: they move points as the method's own transforms did. models,
+    params: the classes of the method's own, and their exact parameters. settings, versions: as written.
+    """
+
+    method: str
+    grid: VolumeGrid
+    volume: torch.Tensor = field(repr=False)
+    others: dict[str, torch.Tensor] = field(repr=False)
+    transforms: tuple[tuple[Transform, torch.Tensor], ...] = field(repr=False)
+    models: tuple[str, ...]
+    params: tuple[torch.Tensor, ...] = field(repr=False)
+    status: Status
+    reason: str
+    applications: int
+    seconds: float
+    history: tuple[Record, ...] = field(repr=False)
+    settings: dict[str, Any] = field(repr=False)
+    versions: dict[str, str]
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions that a result depends on.
+
+    >>> sorted(library_versions())
+    ['duotomo', 'numpy', 'python', 'torch']
+    """
+    return {
+        "duotomo": duotomo.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+    }
+
+
+def write_result(
+    folder: AnyPath,
+    result: Result,
+    *,
+    study: Study,
+    settings: Mapping[str, Any],
+    versions: Mapping[str, str] | None = None,
+) -> None:
+    """Write volumes as NIfTI, transforms for ITK, the history as CSV, and `result.json`, which names them.
+
+    Whenever this is killed, `read_result` gives the older result, if there was one, or this one: files of a
+    new result get names of their own, `result.json` is replaced last, and then the older files are removed.
+
+    settings: whatever JSON can hold. versions: `library_versions()` unless given.
+    """
+    where = "write_result"
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FileError(f"{where}: expected a folder at {folder}; got none. Make it first.")
+    older: dict[str, Any] = {"generation": 0, "files": {}, "replaced": []}
+    if (folder / INDEX).exists():
+        older = read_index(where, folder)
+    generation = older["generation"] + 1
+    files = {}
+    for name, (suffix, write) in _writers(where, result, study).items():
+        path = folder / (f"{name}{suffix}" if generation == 1 else f"{name}.{generation}{suffix}")
+        write(path)
+        sync(path)
+        files[name] = entry(path)
+    sync_folder(folder)
+    # Should this process end before it removes them, the next one does.
+    replaced = [*older["replaced"], *(file["file"] for file in older["files"].values())]
+    index = {
+        "generation": generation,
+        "method": result.method,
+        "status": result.status.value,
+        "reason": result.reason,
+        "grid": json.loads(result.grid.to_json()),
+        "applications": result.applications,
+        "seconds": result.seconds,
+        "transforms": [_described(t, p) for t, p in zip(result.transforms, result.params, strict=True)],
+        "settings": dict(settings),
+        "versions": dict(library_versions() if versions is None else versions),
+        "files": files,
+        "replaced": replaced,
+    }
+    write_index(where, folder, index)
+    for name in replaced:
+        (folder / name).unlink(missing_ok=True)
+
+
+def read_result(folder: AnyPath) -> SavedResult:
+    """Return the result in a folder, on the CPU; raise unless every file is there as it was written."""
+    where, folder = "read_result", Path(folder)
+    while True:
+        index = read_index(where, folder)
+        try:
+            return _read(folder, index)
+        except FileError as error:
+            # A result that was replaced meanwhile is read anew.
+            if read_index(where, folder)["generation"] == index["generation"]:
+                raise FileError(f"{where}: {folder}: {error}") from error
+
+
+def _writers(where: str, result: Result, study: Study) -> Writers:
+    """Return, for each file by name, its suffix and what writes it."""
+
+    def history(path: Path) -> None:
+        with durable(where, path) as fresh:
+            fresh.write_text(history_text(result.history), encoding="utf-8")
+
+    writers: Writers = {HISTORY: (".csv", history)}
+    moved = zip(result.transforms, result.params, study.moving, strict=True)
+    for number, (transform, params, visit) in enumerate(moved, start=1):
+        grid = study.grid_of(visit)
+        write = partial(write_transform, transform=transform, params=params, grid=grid)
+        writers[TRANSFORM.format(number)] = (".tfm", write)
+    for name, volume in {VOLUME: result.volume, **result.others}.items():
+        if name in writers or (name == VOLUME and name in result.others) or not name.isidentifier():
+            raise FileError(
+                f"{where}: expected other volumes to have names of letters, digits and underscores that no "
+                f"other file has; got {name!r}. Rename it."
+            )
+        writers[name] = (".nii.gz", partial(write_volume, volume=volume, grid=result.grid))
+    return writers
+
+
+def _described(transform: Transform, params: torch.Tensor) -> dict[str, Any]:
+    described: dict[str, Any] = {"model": type(transform).__name__, "params": params.tolist()}
+    if transform.n_params <= FEW:
+        described["physical"] = _plain(transform.physical(params))
+    return described
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    return value.tolist() if isinstance(value, torch.Tensor) else value
+
+
+def _read(folder: Path, index: dict[str, Any]) -> SavedResult:
+    try:
+        grid = VolumeGrid.from_json(json.dumps(index["grid"]))
+        moved = [TRANSFORM.format(number + 1) for number in range(len(index["transforms"]))]
+        named = [name for name in index["files"] if name not in (HISTORY, *moved)]
+        volumes = {name: read_volume(checked(folder, index, name))[0] for name in named}
+        return SavedResult(
+            method=index["method"],
+            grid=grid,
+            volume=volumes.pop(VOLUME),
+            others=volumes,
+            transforms=tuple(read_transform(checked(folder, index, name), grid) for name in moved),
+            models=tuple(described["model"] for described in index["transforms"]),
+            params=tuple(torch.tensor(d["params"], dtype=torch.float64) for d in index["transforms"]),
+            status=Status(index["status"]),
+            reason=index["reason"],
+            applications=index["applications"],
+            seconds=index["seconds"],
+            history=history_from(checked(folder, index, HISTORY).read_text(encoding="utf-8")),
+            settings=index["settings"],
+            versions=index["versions"],
+        )
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(
+            f"expected {INDEX} as write_result wrote it; got: {reason(error)}. Restore it."
+        ) from error

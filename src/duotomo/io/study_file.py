@@ -1,0 +1,82 @@
+"""A study in one HDF5 file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from duotomo.errors import DuotomoError
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.io.file_error import FileError
+from duotomo.io.hdf5 import Kind, numbered, part, put, put_text, reading, tensor, text, writing
+from duotomo.io.paths import AnyPath
+from duotomo.methods.study import Study, Visit
+
+KIND = Kind(format="duotomo study", version=1)
+
+_AXES = ("view", "v", "u")
+
+
+def write_study(path: AnyPath, study: Study) -> None:
+    """Write the visits of a study, their geometry and the grid to one `.h5` file.
+
+    `/grid` holds the grid in its attribute `json`; `/visits/0`, the reference, and `/visits/1`, ... hold
+    `projections` and, where known, `weights`, both (view, v, u), with the attributes `acquisition` and, where
+    it differs from the study's, `grid`. An older file is replaced once the new one is complete.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> scan = Acquisition.arc(n_views=1, angle_range_rad=0, source_to_detector_mm=660, pivot_height_mm=0,
+    ...                        detector_shape=(8, 8), pixel_spacing_mm=(1, 1))
+    >>> visit = Visit(projections=torch.ones(1, 8, 8), acquisition=scan)
+    >>> study = Study(grid=VolumeGrid.on_detector((4, 8, 8), (1.0, 1.0, 1.0)), visits=(visit, visit))
+    >>> with TemporaryDirectory() as folder:
+    ...     write_study(f"{folder}/study.h5", study)
+    ...     again = read_study(f"{folder}/study.h5")
+    >>> again.grid == study.grid, len(again.visits), again.reference.acquisition == scan
+    (True, 2, True)
+    """
+    with writing("write_study", path, KIND) as file:
+        put_text(file.create_group("grid"), "json", study.grid.to_json())
+        visits = file.create_group("visits")
+        for number, visit in enumerate(study.visits):
+            _put_visit(visits.create_group(str(number)), visit)
+
+
+def read_study(path: AnyPath, device: torch.device | str = "cpu") -> Study:
+    """Return the study in a file that `write_study` wrote, bit for bit, its tensors on `device`."""
+    where = "read_study"
+    with reading(where, path, KIND) as file:
+        grid = VolumeGrid.from_json(text(part(file, "grid"), "json"))
+        visits = [_visit(group) for group in numbered(part(file, "visits"))]
+    try:
+        return Study(grid=grid, visits=tuple(_on(device, visit) for visit in visits))
+    except DuotomoError as error:
+        raise FileError(f"{where}: {path}: {error}") from error
+
+
+def _put_visit(group: Any, visit: Visit) -> None:
+    put_text(group, "acquisition", visit.acquisition.to_json())
+    if visit.grid is not None:
+        put_text(group, "grid", visit.grid.to_json())
+    put(group, "projections", visit.projections)
+    if visit.weights is not None:
+        put(group, "weights", visit.weights)
+
+
+def _visit(group: Any) -> Visit:
+    return Visit(
+        projections=tensor(group, "projections", _AXES),
+        acquisition=Acquisition.from_json(text(group, "acquisition")),
+        weights=tensor(group, "weights", _AXES) if "weights" in group else None,
+        grid=VolumeGrid.from_json(text(group, "grid")) if "grid" in group.attrs else None,
+    )
+
+
+def _on(device: torch.device | str, visit: Visit) -> Visit:
+    return Visit(
+        projections=visit.projections.to(device),
+        acquisition=visit.acquisition,
+        weights=None if visit.weights is None else visit.weights.to(device),
+        grid=visit.grid,
+    )

@@ -1,0 +1,136 @@
+"""Blocks of steps: the pieces of a run between two checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from duotomo.methods.problem import Problem, mean_diagonal
+from duotomo.methods.settings import Alternating, Coupled
+from duotomo.objectives import Embedded, Objective
+from duotomo.solvers import GaussNewton, Lbfgs, LevenbergMarquardt, Solution, Status, Step
+
+FIRST_STEP = 0.02
+"""The first trial of a block, as a part of the volume's norm."""
+
+OnStep = Callable[[Step], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Block:
+    """What a block of steps came to."""
+
+    volume: torch.Tensor = field(repr=False)
+    params: tuple[torch.Tensor, ...]
+    status: Status
+    reason: str
+    n_steps: int
+
+
+def volume_block(
+    problem: Problem,
+    volume: torch.Tensor,
+    params: Sequence[torch.Tensor],
+    *,
+    memory: int,
+    n_steps: int,
+    on_step: OnStep | None,
+) -> Block:
+    """Move the volume alone, by L-BFGS."""
+    solver = Lbfgs(n_steps=n_steps, memory=memory, first_step=_first(volume))
+    solution = solver.minimise(problem.of_volume(params), volume, on_step=on_step)
+    return _block(solution, solution.value, tuple(params))
+
+
+def coupled_block(
+    problem: Problem,
+    volume: torch.Tensor,
+    params: Sequence[torch.Tensor],
+    *,
+    solver: Coupled,
+    n_steps: int,
+    on_step: OnStep | None,
+) -> Block:
+    """Move volume and motion together, by L-BFGS in the metric of the problem."""
+    objective, metric = problem.of_both(volume, params)
+    minimiser = Lbfgs(n_steps=n_steps, memory=solver.memory, first_step=_first(volume))
+    start = problem.misfit.join(volume, params)
+    solution = minimiser.minimise(objective, start, precondition=metric, on_step=on_step)
+    value, rows = problem.misfit.split(solution.value)
+    return _block(solution, value.clone(), tuple(rows))
+
+
+def alternating_block(
+    problem: Problem,
+    volume: torch.Tensor,
+    params: Sequence[torch.Tensor],
+    *,
+    solver: Alternating,
+    n_turns: int,
+    on_step: OnStep | None,
+) -> Block:
+    """Move volume and motion in turn: L-BFGS on the one, Levenberg-Marquardt on the other."""
+    rows, block = tuple(params), None
+    sizes = [len(row) for row in rows]
+    bending = problem.bending(
+        [mean_diagonal(problem, i, volume, rows) for i in range(len(rows))] if max(sizes) > 64 else [0.0] * len(rows)
+    )
+    for _ in range(n_turns):
+        block = volume_block(
+            problem, volume, rows, memory=solver.memory, n_steps=solver.volume_steps, on_step=on_step
+        )
+        if block.status is Status.DIVERGED:
+            return block
+        volume = block.volume
+        solution = _motion_steps(problem, volume, rows, bending, solver.motion_steps, on_step)
+        rows = tuple(row.clone() for row in solution.value.split(sizes))
+        block = _block(solution, volume, rows)
+        if block.status is Status.DIVERGED:
+            return block
+    assert block is not None
+    return Block(
+        volume=volume,
+        params=rows,
+        status=Status.STEP_LIMIT,
+        reason=f"The limit of {n_turns} turns was reached.",
+        n_steps=n_turns,
+    )
+
+
+def _motion_steps(
+    problem: Problem,
+    volume: torch.Tensor,
+    rows: Sequence[torch.Tensor],
+    bending: Sequence[Objective | None],
+    n_steps: int,
+    on_step: OnStep | None,
+) -> Solution:
+    start = torch.cat(list(rows))
+    part = problem.misfit.params_part(volume)
+    if len(start) <= 64:
+        return LevenbergMarquardt(n_steps=n_steps).minimise(part, start, on_step=on_step)
+    objective: Objective = part
+    at = 0
+    for row, prior in zip(rows, bending, strict=True):
+        if prior is not None:
+            objective = objective + Embedded(prior, length=len(start), start=at)
+        at += len(row)
+    solver = GaussNewton(n_steps=n_steps, inner_steps=10, damping=1e-3)
+    return solver.minimise(objective, start, on_step=on_step)
+
+
+def _first(volume: torch.Tensor) -> float:
+    norm = float(torch.linalg.vector_norm(volume, dtype=torch.float64))
+    return FIRST_STEP * norm if norm > 0 else 1.0
+
+
+def _block(solution: Solution, volume: torch.Tensor, params: tuple[torch.Tensor, ...]) -> Block:
+    return Block(
+        volume=volume,
+        params=params,
+        status=solution.status,
+        reason=solution.reason,
+        n_steps=solution.n_steps,
+    )

@@ -1,0 +1,119 @@
+"""One level of the pyramid: grids, data and projectors of one resolution, and the weights of its priors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from duotomo.geometry import VolumeGrid
+from duotomo.geometry.binning import bin_projections, binned_pixels
+from duotomo.methods.study import Study, Visit
+from duotomo.objectives import Term
+from duotomo.operators import Counted, Projector
+from duotomo.transforms import Transform, Translation
+
+FINEST = (1, 1, 1)
+
+
+class Level:
+    """A study with voxels and pixels united by whole factors.
+
+    coarsen: voxels united along (z, y, x). Pixels are united along v and u by the factors of y and x, their
+    line integrals averaged, by their weights where there are any; the weights add up.
+    """
+
+    def __init__(self, study: Study, coarsen: tuple[int, int, int]) -> None:
+        self.coarsen = coarsen
+        self.grid = study.grid.coarsen(coarsen)
+        self.visits = tuple(_coarsened(visit, coarsen) for visit in study.visits)
+        self.grids = tuple(study.grid_of(visit).coarsen(coarsen) for visit in study.visits)
+        self.projectors = tuple(
+            Counted(Projector(grid=grid, acquisition=visit.acquisition))
+            for grid, visit in zip(self.grids, self.visits, strict=True)
+        )
+        # Noise that has been averaged over n pixels has fallen by sqrt(n); whitened noise stays 1.
+        self.noise_shrinks = 1 / math.sqrt(coarsen[1] * coarsen[2])
+
+    def terms(self, transforms: Sequence[Transform]) -> list[Term]:
+        """Return what the joint misfit is made of; one transform for each moving visit."""
+        return [
+            Term(
+                projector=projector,
+                data=visit.projections,
+                weights=visit.weights,
+                transform=transform,
+                grid=grid,
+            )
+            for projector, visit, grid, transform in zip(
+                self.projectors, self.visits, self.grids, (None, *transforms), strict=True
+            )
+        ]
+
+    def pull_of_noise(self, sigmas: Sequence[float]) -> float:
+        """Return the rms over voxels of the misfit's gradient that noise alone leaves at the true volume.
+
+        `sqrt(sum over visits of mean((A^T W n)^2))`, n white noise of standard deviation sigma, or of
+        sigma / sqrt(w) with weights. sigmas: of the full resolution, one per visit.
+        """
+        total = 0.0
+        for projector, visit, sigma in zip(self.projectors, self.visits, sigmas, strict=True):
+            like = visit.projections
+            generator = torch.Generator(device=like.device).manual_seed(0)
+            noise = torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
+            if visit.weights is None:
+                noise *= sigma * self.noise_shrinks
+            else:
+                noise *= visit.weights.sqrt() * sigma
+            pull = projector.adjoint(noise)
+            total += float(torch.linalg.vector_norm(pull, dtype=torch.float64)) ** 2 / pull.numel()
+        return math.sqrt(total)
+
+    @property
+    def applications(self) -> int:
+        """Projector applications on this level so far."""
+        return sum(projector.applications for projector in self.projectors)
+
+
+def coarsening(grid: VolumeGrid, spacing_mm: float) -> tuple[int, int, int]:
+    """Return the factors (z, y, x) that bring each edge of a voxel near `spacing_mm`, never below 1.
+
+    >>> coarsening(VolumeGrid.on_detector((50, 600, 800), (1.0, 0.1, 0.1)), 0.8)
+    (1, 8, 8)
+    """
+    z, y, x = (max(1, round(spacing_mm / edge)) for edge in grid.spacing_mm)
+    return z, y, x
+
+
+def resampled(volume: torch.Tensor, source: VolumeGrid, target: VolumeGrid) -> torch.Tensor:
+    """Return a volume on another grid, interpolated linearly, its outermost values carried outwards.
+
+    For grids that grow finer, or coarser by at most two.
+    """
+    if source == target:
+        return volume
+    identity = Translation(source)
+    warp = identity.warp(identity.identity(), source, target)
+    # Divided by what a volume of ones becomes: voxels beyond the outermost centres keep their value.
+    share = warp(torch.ones_like(volume))
+    return warp(volume) / share.clamp(min=1e-6)
+
+
+def _coarsened(visit: Visit, coarsen: tuple[int, int, int]) -> Visit:
+    _, f_v, f_u = coarsen
+    if (f_v, f_u) == (1, 1):
+        return visit
+    factor = (f_v, f_u)
+    projections, weights = visit.projections, visit.weights
+    if weights is None:
+        binned, total = bin_projections(projections, factor), None
+    else:
+        shape = visit.acquisition.detector_shape
+        n_pixels = math.prod(binned_pixels(n, f)[1] for n, f in zip(shape, factor, strict=True))
+        mean = bin_projections(weights, factor)
+        binned = bin_projections(weights * projections, factor) / mean.clamp(min=torch.finfo(mean.dtype).tiny)
+        total = mean * n_pixels
+    return Visit(
+        projections=binned, acquisition=visit.acquisition.bin(factor), weights=total, grid=visit.grid
+    )

@@ -1,0 +1,52 @@
+"""A first guess of the motion, from where the attenuation of each visit has its centre."""
+
+from __future__ import annotations
+
+import torch
+
+from duotomo.methods.study import Study, Visit
+
+
+def centroid_mm(visit: Visit) -> torch.Tensor:
+    """Return the centre of attenuation of a visit, xyz: where the rays through the shadows' centres meet.
+
+    In each view the centre lies near the ray from the source to the mean pixel, weighted by the line
+    integrals; the point nearest to all those rays is `(sum (1 - d d^T))^-1 sum (1 - d d^T) s`, with s the
+    sources and d the rays' directions. A breast that a view cuts off pulls it towards the part that is seen.
+    """
+    acquisition = visit.acquisition
+    (n_v, n_u), (d_v, d_u) = acquisition.detector_shape, acquisition.pixel_spacing_mm
+    shadow = visit.projections.clamp(min=0)
+    if visit.weights is not None:
+        shadow = torch.where(visit.weights > 0, shadow, torch.zeros_like(shadow))
+    along_v = shadow.sum(dim=2, dtype=torch.float64).cpu()
+    along_u = shadow.sum(dim=1, dtype=torch.float64).cpu()
+    mass = along_v.sum(dim=1)
+    seen = mass > 0.01 * mass.max()
+    v_mm = (along_v @ (torch.arange(n_v, dtype=torch.float64) - (n_v - 1) / 2)) * d_v / mass.clamp(min=1e-30)
+    u_mm = (along_u @ (torch.arange(n_u, dtype=torch.float64) - (n_u - 1) / 2)) * d_u / mass.clamp(min=1e-30)
+    vectors = (acquisition.source_mm, acquisition.detector_center_mm, acquisition.u_axis, acquisition.v_axis)
+    source, center, u_axis, v_axis = (torch.tensor(rows, dtype=torch.float64)[seen] for rows in vectors)
+    pixel = center + u_mm[seen, None] * u_axis + v_mm[seen, None] * v_axis
+    ray = torch.nn.functional.normalize(pixel - source, dim=1)
+    across = torch.eye(3, dtype=torch.float64) - ray[:, :, None] * ray[:, None, :]
+    # Views from one place have no crossing: the least-squares solution of least norm is then a point on the ray.
+    sums = across.sum(dim=0), (across @ source[:, :, None]).sum(dim=0)
+    return torch.linalg.lstsq(sums[0], sums[1], driver="gelsd").solution[:, 0]
+
+
+def first_translations_mm(study: Study) -> list[list[float]]:
+    """Return, for each moving visit, the translation moving_to_reference between the centres, xyz.
+
+    >>> from duotomo.geometry import VolumeGrid, paper
+    >>> from duotomo.operators import Projector
+    >>> grid, scan = VolumeGrid.on_detector((16, 16, 16), (4.0, 4.0, 4.0)), paper().bin(2)
+    >>> volumes = torch.zeros(2, 16, 16, 16)
+    >>> volumes[0, 7:9, 7:9, 7:9], volumes[1, 8:10, 7:9, 5:7] = 1, 1
+    >>> views = Projector(grid=grid, acquisition=scan)(volumes)
+    >>> visits = tuple(Visit(projections=view, acquisition=scan) for view in views)
+    >>> [round(t, 1) + 0.0 for t in first_translations_mm(Study(grid=grid, visits=visits))[0]]
+    [8.0, 0.0, -4.0]
+    """
+    reference = centroid_mm(study.reference)
+    return [(reference - centroid_mm(visit)).tolist() for visit in study.moving]

@@ -1,0 +1,267 @@
+"""The command goes from a study file to a result folder, and says beforehand what it will do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+from duotomo import methods
+from duotomo.cli import _memory, main
+from duotomo.cli._memory import available_bytes, needed_bytes
+from duotomo.io import CheckpointFile, fingerprint, read_result, write_study
+from duotomo.io.folder_lock import locked
+from duotomo.methods import Alternating, Model, Result, Settings
+from duotomo.solvers import Status
+from tests.cli.tiny import GRID, SHIFT_MM, tiny_study
+
+
+def run(*options: object) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["run", *map(str, options)], catch_exceptions=False)
+    return result.exit_code, result.output
+
+
+@pytest.fixture(scope="module")
+def study_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("study") / "study.h5"
+    write_study(path, tiny_study())
+    return path
+
+
+def limited(n_steps: int) -> Callable[..., Result]:
+    """Return the simultaneous method with so few steps that it takes no time."""
+    original = methods.simultaneous
+
+    def method(study: Any, settings: Settings, **options: Any) -> Result:
+        stages = tuple(replace(stage, n_steps=n_steps) for stage in settings.stages[:2])
+        return original(study, replace(settings, stages=stages), **options)
+
+    return method
+
+
+def test_a_study_becomes_a_result_folder(study_path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "[bold]folder"
+    code, output = run(study_path, "--out", out, "--model", "translation")
+    assert code == 0, output
+    written = [Path(line.strip()) for line in output.split("Wrote\n")[1].splitlines()]
+    assert sorted(written) == sorted(out.iterdir())
+    saved = read_result(out)
+    assert saved.grid == GRID
+    assert saved.method == "simultaneous"
+    transform, params = saved.transforms[0]
+    found = transform.physical(params)["translation_mm"]
+    torch.testing.assert_close(found, torch.tensor(SHIFT_MM, dtype=torch.float64), atol=0.5, rtol=0)
+    assert saved.settings["model"] == "translation"
+    with Image.open(out / "three_views.png") as image:
+        image.load()
+        assert image.format == "PNG"
+    order = [output.index(word) for word in ("Volume", "Method", "Memory: about", "translation at", "status")]
+    assert order == sorted(order)
+
+
+def test_settings_are_written_so_that_they_can_be_made_again(
+    study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(methods, "simultaneous", limited(2))
+    code, output = run(study_path, "--out", tmp_path, "--model", "rigid", "--solver", "alternating")
+    assert code == 0, output
+    written = read_result(tmp_path).settings
+    expected = Settings.staged(GRID, Model("rigid"), solver=Alternating())
+    assert eval(written["python"], vars(methods)) == expected
+    assert written["settings"]["priors"]["bending"] == expected.priors.bending
+
+
+def test_plain_is_the_papers_algorithm(
+    study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(methods, "simultaneous", limited(1))
+    code, output = run(study_path, "--out", tmp_path, "--plain", "--model", "rigid")
+    assert code == 0, output
+    assert eval(read_result(tmp_path).settings["python"], vars(methods)) == Settings.plain(Model("rigid"))
+    code, output = run(study_path, "--out", tmp_path, "--plain", "--solver", "coupled")
+    assert code == 2
+    assert "the plain algorithm alternates" in output
+
+
+def test_an_unfinished_run_is_resumed_only_when_asked(
+    study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = limited(40)
+
+    def interrupted(study: Any, settings: Settings, *, on_step: Any, checkpoint: CheckpointFile) -> Result:
+        def after_save(record: Any) -> None:
+            on_step(record)
+            if checkpoint.load() is not None:
+                raise KeyboardInterrupt
+
+        return short(study, settings, on_step=after_save, checkpoint=checkpoint)
+
+    options = (study_path, "--out", tmp_path, "--model", "rigid")
+    monkeypatch.setattr(methods, "simultaneous", interrupted)
+    code, output = run(*options)
+    assert code == 130
+    assert "Go on with --resume" in output
+    assert os.listdir(tmp_path) == ["checkpoint.h5"]
+
+    monkeypatch.setattr(methods, "simultaneous", short)
+    code, output = run(*options)
+    assert code == 2
+    assert "expected a folder without an unfinished run" in output
+    assert "Pass --resume" in output
+
+    code, output = run(study_path, "--out", tmp_path, "--model", "affine", "--resume")
+    assert code == 2
+    assert "got that of one with another settings. Choose another folder" in output
+
+    code, output = run(*options, "--resume")
+    assert code == 0, output
+    assert "Resuming in stage 2" in output
+    assert "checkpoint.h5" not in os.listdir(tmp_path)
+    resumed = read_result(tmp_path)
+
+    code, output = run(*options, "--resume")
+    assert code == 0, output
+    assert "Nothing to resume" in output
+    assert torch.equal(read_result(tmp_path).volume, resumed.volume)
+
+
+def test_divergence_is_an_exit_code_and_keeps_what_was_good(
+    study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = limited(2)
+
+    def diverging(*arguments: Any, **options: Any) -> Result:
+        return replace(short(*arguments, **options), status=Status.DIVERGED, reason="NaN came up.")
+
+    monkeypatch.setattr(methods, "simultaneous", diverging)
+    code, output = run(study_path, "--out", tmp_path)
+    assert code == 1
+    assert "Diverged: NaN came up." in output
+    assert str(tmp_path / "checkpoint.h5") in output
+    saved = read_result(tmp_path)
+    assert saved.status is Status.DIVERGED
+    assert bool(saved.volume.isfinite().all())
+    assert (tmp_path / "checkpoint.h5").exists()
+
+
+def test_too_little_memory_is_said_before_the_start(
+    study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, output = run(study_path, "--out", tmp_path, "--max-memory", "0.0001")
+    assert code == 2
+    assert "expected to need at most --max-memory 0.0001 GB; got about" in output
+    monkeypatch.setattr(_memory, "available_bytes", lambda _: 1000)
+    code, output = run(study_path, "--out", tmp_path)
+    assert code == 2
+    assert "of memory on cpu; got 1e-06 GB. Free some, or write the study with a coarser grid" in output
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--model", "elastic"), "Model: expected translation, rigid, affine or bspline"),
+        (("--model", "bspline:3"), "Model: expected three counts of control points"),
+    ],
+)
+def test_wrong_options_are_explained(
+    options: tuple[str, ...], message: str, study_path: Path, tmp_path: Path
+) -> None:
+    code, output = run(study_path, "--out", tmp_path / "new", *options)
+    assert code == 2
+    assert message in output
+    assert not (tmp_path / "new").exists()
+
+
+def test_files_that_cannot_be_used_are_explained(study_path: Path, tmp_path: Path) -> None:
+    code, output = run(tmp_path / "none.h5", "--out", tmp_path)
+    assert code == 2
+    assert "read_study: expected a file at" in output
+    (tmp_path / "result.json").write_text("mine")
+    code, output = run(study_path, "--out", tmp_path)
+    assert code == 2
+    assert "as write_result wrote it" in output
+
+
+def test_two_runs_do_not_share_a_folder(study_path: Path, tmp_path: Path) -> None:
+    with locked("another", tmp_path):
+        code, output = run(study_path, "--out", tmp_path)
+    assert code == 2
+    assert "got another run that writes there" in output
+
+
+def test_a_missing_library_is_missed_before_the_run(
+    study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "nibabel", None)
+    code, output = run(study_path, "--out", tmp_path)
+    assert code == 2
+    assert "expected nibabel to be installed" in output
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+def test_missing_cuda_is_said_not_replaced(study_path: Path, tmp_path: Path) -> None:
+    code, output = run(study_path, "--out", tmp_path, "--device", "cuda")
+    assert code == 2
+    assert "no CUDA device is available here" in output
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_run_on_the_gpu(study_path: Path, tmp_path: Path) -> None:
+    code, output = run(study_path, "--out", tmp_path, "--device", "cuda", "--model", "translation")
+    assert code == 0, output
+
+
+def test_a_finer_grid_needs_more_memory() -> None:
+    study = tiny_study()
+    finer = replace(study, grid=GRID.refine(2))
+    settings = Settings.staged(GRID, Model("affine"))
+    needed = [needed_bytes(each, settings) for each in (study, finer)]
+    assert GRID.n_voxels * 4 < needed[0] < needed[1] < 8 * needed[0]
+    soft = Settings.staged(GRID, Model.parse("bspline:6,6,6"), solver=Alternating())
+    assert needed_bytes(study, soft) < needed[0]
+
+
+def test_a_container_leaves_less_memory_than_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_memory, "GROUP", tmp_path)
+    whole = available_bytes("cpu")
+    assert whole > 2**20
+    (tmp_path / "memory.max").write_text("1048576\n")
+    (tmp_path / "memory.current").write_text("600000\n")
+    (tmp_path / "memory.stat").write_text("anon 7\ninactive_file 100000\n")
+    assert available_bytes("cpu") == 1048576 - 600000 + 100000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available_bytes("cpu") > 2**20
+    monkeypatch.setattr(_memory, "MEMINFO", tmp_path / "none")
+    assert available_bytes("cpu") == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_the_checkpoint_is_of_this_study_and_these_settings(
+    study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[CheckpointFile] = []
+    short = limited(1)
+
+    def noting(*arguments: Any, checkpoint: CheckpointFile, **options: Any) -> Result:
+        seen.append(checkpoint)
+        return short(*arguments, checkpoint=checkpoint, **options)
+
+    monkeypatch.setattr(methods, "simultaneous", noting)
+    run(study_path, "--out", tmp_path)
+    settings = Settings.staged(GRID, Model("affine"))
+    assert seen[0].fingerprint == fingerprint(tiny_study(), method="simultaneous", settings=settings)
+
+
+def test_help_lists_the_command() -> None:
+    assert "run" in CliRunner().invoke(main, ["--help"]).output

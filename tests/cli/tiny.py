@@ -1,0 +1,52 @@
+"""A study of two visits that a run takes seconds for: a ball that moves by 3 mm."""
+
+from __future__ import annotations
+
+from math import radians
+
+import torch
+
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.methods import Coupled, Model, Priors, Settings, Stage, Study, Visit
+from duotomo.phantoms import Ellipsoid
+from duotomo.simulate import scan
+from duotomo.transforms import Translation
+
+GRID = VolumeGrid.on_detector((16, 16, 16), (3.0, 3.0, 3.0), gap_mm=5.0)
+SCAN = Acquisition.arc(
+    n_views=7,
+    angle_range_rad=radians(50),
+    source_to_detector_mm=660.0,
+    pivot_height_mm=0.0,
+    detector_shape=(20, 32),
+    pixel_spacing_mm=(3.0, 3.0),
+)
+SHIFT_MM = (3.0, 0.0, 0.0)
+
+
+def tiny_study() -> Study:
+    """Return the study; the same every time."""
+    ball = Ellipsoid(center_mm=(0.0, 22.0, 28.0), radii_mm=(12.0, 10.0, 14.0), value=0.05)
+    generator = torch.Generator().manual_seed(0)
+    shift = Translation(GRID)
+    params = shift.params(translation_mm=SHIFT_MM)
+    views = (
+        scan(ball, GRID, SCAN, generator=generator),
+        scan(ball, GRID, SCAN, generator=generator, transform=shift, params=params),
+    )
+    return Study(grid=GRID, visits=tuple(Visit(projections=view, acquisition=SCAN) for view in views))
+
+
+def short_blocks() -> Settings:
+    """Return settings with a checkpoint after every few steps, on two levels."""
+    return Settings(
+        stages=(
+            Stage(coarsen=(2, 2, 2), model=Model("translation"), n_steps=9),
+            Stage(coarsen=(2, 2, 2), model=Model("rigid"), n_steps=12),
+            Stage(coarsen=(1, 1, 1), model=Model("affine"), n_steps=24),
+        ),
+        solver=Coupled(block=3, memory=5),
+        priors=Priors(),
+        motion_tolerance=0.0,
+        volume_tolerance=0.0,
+    )

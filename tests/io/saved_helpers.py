@@ -1,0 +1,164 @@
+"""A small study, states and results of random numbers, and a process that dies while it writes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.io import SavedResult
+from duotomo.methods.state import Record, Result, State
+from duotomo.methods.study import Study, Visit
+from duotomo.solvers import Status
+from duotomo.transforms import Affine, BSpline, Transform
+
+GRID = VolumeGrid.on_detector((4, 6, 5), (1.1, 0.7, 0.3), gap_mm=3.0)
+SEEN = VolumeGrid.on_detector((3, 6, 5), (1.5, 0.7, 0.3), gap_mm=2.5)
+SCAN = Acquisition.arc(
+    n_views=3,
+    angle_range_rad=0.5,
+    source_to_detector_mm=660.0,
+    pivot_height_mm=0.0,
+    detector_shape=(6, 7),
+    pixel_spacing_mm=(0.8, 0.6),
+)
+FINGERPRINT = "study=1 method=simultaneous settings=2 duotomo=3"
+
+
+def draw(*shape: int, seed: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Return random numbers between 0 and 1."""
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def study(dtype: torch.dtype = torch.float32) -> Study:
+    """Return three visits: one as plain as can be, one with weights, one with its own grid."""
+    visits = [Visit(projections=draw(*SCAN.shape, seed=i, dtype=dtype), acquisition=SCAN) for i in range(3)]
+    visits[1] = replace(visits[1], weights=draw(*SCAN.shape, seed=5, dtype=dtype))
+    visits[2] = replace(visits[2], grid=SEEN)
+    return Study(grid=GRID, visits=tuple(visits))
+
+
+def history(n_steps: int) -> tuple[Record, ...]:
+    """Return steps whose numbers have no short decimals; the last is not finite."""
+    values = np.random.default_rng(0).random((n_steps, 4)).tolist()
+    records = [
+        Record(
+            stage=i // 2,
+            what=("translation at 4 mm", 'a "name", with commas', "größer")[i % 3],
+            step=i + 1,
+            objective=a * 1e9,
+            gradient_norm=b if i < n_steps - 1 else float("inf"),
+            step_length=c * 1e-12,
+            applications=7 * i,
+            seconds=d,
+        )
+        for i, (a, b, c, d) in enumerate(values)
+    ]
+    return tuple(records)
+
+
+def state(seed: int = 0, dtype: torch.dtype = torch.float32, n_steps: int = 5) -> State:
+    """Return a state of two volumes and two moving visits."""
+    return State(
+        stage=2,
+        block=seed,
+        volumes={
+            "volume": draw(4, 5, 6, seed=seed, dtype=dtype),
+            "visit 2/3": draw(2, 3, 4, seed=1, dtype=dtype),
+        },
+        coarsen=(1, 2, 3),
+        model="affine",
+        params=(draw(12, seed=3, dtype=torch.float64), draw(3, seed=4, dtype=torch.float64)),
+        status=Status.BREAKDOWN,
+        reason="No step was found: größer.",
+        applications=123,
+        seconds=1 / 3,
+        history=history(n_steps),
+    )
+
+
+def same_state(one: State, other: State) -> bool:
+    """Return whether two states are equal bit for bit."""
+    plain = ("stage", "block", "coarsen", "model", "status", "reason", "applications", "seconds", "history")
+    return (
+        all(getattr(one, name) == getattr(other, name) for name in plain)
+        and list(one.volumes) == list(other.volumes)
+        and all(same(a, b) for a, b in zip(one.volumes.values(), other.volumes.values(), strict=True))
+        and len(one.params) == len(other.params)
+        and all(same(a, b) for a, b in zip(one.params, other.params, strict=True))
+    )
+
+
+def result(seed: int = 0, dtype: torch.dtype = torch.float32, transforms: Any = None) -> Result:
+    """Return a result of two volumes, an affine motion and a B-spline."""
+    affine, spline = Affine(GRID), BSpline.over(SEEN, (4, 5, 4))
+    moved: tuple[Transform, ...] = transforms if transforms is not None else (affine, spline)
+    return Result(
+        method="simultaneous",
+        grid=GRID,
+        volume=draw(*GRID.shape, seed=seed, dtype=dtype),
+        others={"moving_1": draw(*GRID.shape, seed=seed + 50, dtype=dtype)},
+        transforms=moved,
+        params=tuple(draw(t.n_params, seed=seed + t.n_params, dtype=torch.float64) for t in moved),
+        status=Status.STEP_LIMIT,
+        reason="The limit of 20 steps was reached.",
+        applications=99 + seed,
+        seconds=1 / 7,
+        history=history(4 + seed),
+    )
+
+
+def same_result(saved: SavedResult, written: Result) -> bool:
+    """Return whether a folder holds exactly what was written."""
+    plain = ("method", "grid", "status", "reason", "applications", "seconds", "history")
+    return (
+        all(getattr(saved, name) == getattr(written, name) for name in plain)
+        and same(saved.volume, written.volume)
+        and list(saved.others) == list(written.others)
+        and all(same(saved.others[name], volume) for name, volume in written.others.items())
+        and saved.models == tuple(type(transform).__name__ for transform in written.transforms)
+        and all(same(a, b) for a, b in zip(saved.params, written.params, strict=True))
+    )
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors are equal bit for bit, in precision and place too."""
+    return one.dtype == other.dtype and one.device == other.device and torch.equal(one, other)
+
+
+class KilledError(BaseException):
+    """The process is gone."""
+
+
+@contextmanager
+def killed_at(call: int, *, after: bool, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Let the process die before or after its n-th call that changes what is on disk; it does no more then.
+
+    Gives the list of calls that were made.
+    """
+    calls: list[str] = []
+
+    def dying(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any, **options: Any) -> Any:
+            calls.append(name)
+            if len(calls) > call or (len(calls) == call and not after):
+                raise KilledError
+            done = original(*arguments, **options)
+            if len(calls) == call:
+                raise KilledError
+            return done
+
+        return run
+
+    with monkeypatch.context() as patch:
+        for owner, name in ((os, "replace"), (os, "fsync"), (Path, "unlink")):
+            patch.setattr(owner, name, dying(name, getattr(owner, name)))
+        yield calls

@@ -1,0 +1,245 @@
+"""A state survives its file bit for bit, whenever the process that writes it is killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import pytest
+import torch
+
+import duotomo
+from duotomo.io import CheckpointFile, FileError, fingerprint
+from duotomo.methods.models import Model
+from duotomo.methods.settings import Settings
+from tests.io.saved_helpers import (
+    FINGERPRINT,
+    GRID,
+    KilledError,
+    draw,
+    killed_at,
+    same_state,
+    state,
+    study,
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> CheckpointFile:
+    return CheckpointFile(tmp_path / "checkpoint.h5", FINGERPRINT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n_steps", [0, 1, 7])
+def test_what_is_saved_is_loaded(dtype: torch.dtype, n_steps: int, tmp_path: Path) -> None:
+    file = CheckpointFile(str(tmp_path / "c.h5"), FINGERPRINT)
+    assert file.load() is None
+    file.save(state(0, dtype, n_steps))
+    file.save(state(1, dtype, n_steps))
+    found = file.load()
+    assert found is not None
+    assert same_state(found, state(1, dtype, n_steps))
+    assert os.listdir(tmp_path) == ["c.h5"]
+    file.remove()
+    file.remove()
+    assert file.load() is None
+
+
+def test_a_study_of_one_visit_has_no_params(file: CheckpointFile) -> None:
+    alone = replace(state(), params=(), volumes={})
+    file.save(alone)
+    found = file.load()
+    assert found is not None
+    assert same_state(found, alone)
+
+
+def test_special_values_survive(file: CheckpointFile) -> None:
+    special = torch.tensor([[[0.0, -0.0, float("nan"), float("inf"), 1e-45]]])
+    file.save(replace(state(), volumes={"volume": special}))
+    found = file.load()
+    assert found is not None
+    assert torch.equal(found.volumes["volume"].view(torch.int32), special.view(torch.int32))
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_at_any_moment_leaves_the_old_state_or_the_new(
+    after: bool, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = state(0), state(1)
+    kept = []
+    for call in range(1, 10):
+        file.save(old)
+        try:
+            with killed_at(call, after=after, monkeypatch=monkeypatch) as calls:
+                file.save(new)
+        except KilledError:
+            found = file.load()
+            assert found is not None
+            assert same_state(found, old) or same_state(found, new)
+            kept.append(same_state(found, new))
+        else:
+            break
+    # Written to the disk, renamed, and the unfinished copy looked for; then the folder's names.
+    assert calls == ["fsync", "replace", "unlink", "fsync"]
+    assert kept == sorted(kept)
+    assert {False, True} == set(kept)
+
+
+def test_leftovers_of_a_kill_do_not_matter(
+    file: CheckpointFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(KilledError), killed_at(1, after=False, monkeypatch=monkeypatch):
+        file.save(state(0))
+    assert len(os.listdir(tmp_path)) == 1
+    assert file.load() is None
+    (leftover,) = tmp_path.iterdir()
+    leftover.write_bytes(b"half of it")
+    file.save(state(1))
+    assert os.listdir(tmp_path) == ["checkpoint.h5"]
+
+
+def test_processes_killed_while_they_save(tmp_path: Path) -> None:
+    # Forked, because importing takes longer than all else.
+    code = """
+import os, random, signal, sys, time, warnings
+warnings.simplefilter("ignore")
+import torch
+torch.set_num_threads(1)
+from duotomo.io import CheckpointFile
+from tests.io.saved_helpers import FINGERPRINT, same_state, state
+file, states = CheckpointFile(sys.argv[1], FINGERPRINT), [state(0), state(1)]
+file.save(states[0])
+moments = random.Random(0)
+for _ in range(25):
+    child = os.fork()
+    if child == 0:
+        while True:
+            for each in states:
+                file.save(each)
+    time.sleep(moments.uniform(0.01, 0.05))
+    os.kill(child, signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    found = file.load()
+    assert any(same_state(found, each) for each in states)
+file.save(states[1])
+print(sorted(os.listdir(os.path.dirname(sys.argv[1]))))
+"""
+    done = _python(code, str(tmp_path / "c.h5"))
+    assert done.stdout.strip() == "['c.h5']", done.stderr
+
+
+def test_no_damaged_byte_goes_unnoticed(file: CheckpointFile) -> None:
+    file.save(state())
+    path = Path(file.path)
+    whole = path.read_bytes()
+    n_refused = 0
+    for at in range(0, len(whole), 37):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x21]) + whole[at + 1 :])
+        try:
+            found = file.load()
+            assert found is not None
+            assert same_state(found, state()), f"byte {at} of {len(whole)}"
+        except FileError:
+            n_refused += 1
+    assert n_refused > 100
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_truncated_file_is_refused(share: float, file: CheckpointFile) -> None:
+    file.save(state())
+    path = Path(file.path)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(
+        FileError, match=r"CheckpointFile: .*: expected HDF5 that can be read; got: .*complete"
+    ):
+        file.load()
+
+
+@pytest.mark.parametrize(
+    ("other", "names"),
+    [
+        ("study=9 method=simultaneous settings=2 duotomo=3", "another study"),
+        ("study=1 method=iterative settings=7 duotomo=3", "another method and another settings"),
+        ("study=1 method=simultaneous settings=2 duotomo=4", "another duotomo"),
+        ("study=1  method=simultaneous settings=2 duotomo=3", "another fingerprint"),
+    ],
+)
+def test_a_state_of_another_computation_is_refused(other: str, names: str, file: CheckpointFile) -> None:
+    file.save(state())
+    with pytest.raises(FileError, match=rf"expected the state of this computation; got .* {names}\. Choose"):
+        replace(file, fingerprint=other).load()
+
+
+def test_other_files_are_refused(file: CheckpointFile) -> None:
+    with h5py.File(file.path, "w") as other:
+        other.attrs["format"] = "duotomo study"
+    with pytest.raises(
+        FileError, match=r"expected a file of format 'duotomo checkpoint'; got 'duotomo study'"
+    ):
+        file.load()
+
+
+def test_a_state_that_makes_no_sense_is_refused(file: CheckpointFile) -> None:
+    file.save(state())
+    with h5py.File(file.path, "a") as content:
+        content.attrs["state"] = "{}"
+    with pytest.raises(
+        FileError, match=r"CheckpointFile: .*: expected HDF5 that can be read; got: 'coarsen'"
+    ):
+        file.load()
+
+
+def test_the_fingerprint_is_that_of_all_that_matters() -> None:
+    def of(**changes: object) -> str:
+        return fingerprint(study(), **({"method": "simultaneous", "settings": (1, 2)} | changes))  # type: ignore[arg-type]
+
+    base = of()
+    assert of() == base
+    assert of(method="iterative") != base
+    assert of(settings=(1, 3)) != base
+    reference = study().reference
+    for changed in (
+        replace(reference, projections=reference.projections.nextafter(torch.tensor(9.0))),
+        replace(reference, projections=reference.projections.double()),
+        replace(reference, weights=draw(*reference.acquisition.shape, seed=1)),
+        replace(reference, acquisition=replace(reference.acquisition, pixel_spacing_mm=(0.8, 0.61))),
+        replace(reference, grid=study().visits[2].grid),
+    ):
+        alone = replace(study(), visits=(changed,))
+        whole = replace(study(), visits=(reference,))
+        assert fingerprint(alone, method="m", settings=0) != fingerprint(whole, method="m", settings=0)
+
+
+def test_the_fingerprint_is_the_same_in_every_process() -> None:
+    code = """
+from duotomo.io import fingerprint
+from duotomo.methods.settings import Settings
+from duotomo.methods.models import Model
+from tests.io.saved_helpers import GRID, study
+print(fingerprint(study(), method="m", settings=Settings.staged(GRID, Model("affine"))))
+"""
+    here = fingerprint(study(), method="m", settings=Settings.staged(GRID, Model("affine")))
+    assert _python(code, hashseed="1").stdout.strip() == here
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_volumes_are_restored_to_the_gpu(file: CheckpointFile) -> None:
+    file.save(state())
+    found = replace(file, device="cuda").load()
+    assert found is not None
+    assert all(volume.is_cuda for volume in found.volumes.values())
+    assert not any(row.is_cuda for row in found.params)
+
+
+def _python(code: str, *arguments: str, hashseed: str = "0") -> subprocess.CompletedProcess[str]:
+    source = Path(duotomo.__file__).parents[1]
+    paths = os.pathsep.join([str(source), str(Path(__file__).parents[2])])
+    environment = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": hashseed}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True
+    )
