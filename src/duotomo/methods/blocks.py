@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
-from duotomo.methods.problem import Problem, mean_diagonal
+from duotomo.methods.problem import DENSE, Problem, mean_diagonal
 from duotomo.methods.settings import Alternating, Coupled
 from duotomo.objectives import Embedded, Objective
 from duotomo.solvers import GaussNewton, Lbfgs, LevenbergMarquardt, Solution, Status, Step
@@ -27,6 +28,7 @@ class Block:
     status: Status
     reason: str
     n_steps: int
+    objective: float
 
 
 def volume_block(
@@ -36,10 +38,11 @@ def volume_block(
     *,
     memory: int,
     n_steps: int,
+    tolerance: float,
     on_step: OnStep | None,
 ) -> Block:
     """Move the volume alone, by L-BFGS."""
-    solver = Lbfgs(n_steps=n_steps, memory=memory, first_step=_first(volume))
+    solver = Lbfgs(n_steps=n_steps, memory=memory, tolerance=tolerance, first_step=_first(volume))
     solution = solver.minimise(problem.of_volume(params), volume, on_step=on_step)
     return _block(solution, solution.value, tuple(params))
 
@@ -51,11 +54,14 @@ def coupled_block(
     *,
     solver: Coupled,
     n_steps: int,
+    tolerance: float,
     on_step: OnStep | None,
 ) -> Block:
     """Move volume and motion together, by L-BFGS in the metric of the problem."""
     objective, metric = problem.of_both(volume, params)
-    minimiser = Lbfgs(n_steps=n_steps, memory=solver.memory, first_step=_first(volume))
+    minimiser = Lbfgs(
+        n_steps=n_steps, memory=solver.memory, tolerance=tolerance, first_step=_first(volume)
+    )
     start = problem.misfit.join(volume, params)
     solution = minimiser.minimise(objective, start, precondition=metric, on_step=on_step)
     value, rows = problem.misfit.split(solution.value)
@@ -68,34 +74,42 @@ def alternating_block(
     params: Sequence[torch.Tensor],
     *,
     solver: Alternating,
-    n_turns: int,
+    n_steps: int,
+    tolerance: float,
     on_step: OnStep | None,
 ) -> Block:
-    """Move volume and motion in turn: L-BFGS on the one, Levenberg-Marquardt on the other."""
-    rows, block = tuple(params), None
+    """Move volume and motion in turn, `n_steps` times: L-BFGS on the one, Levenberg-Marquardt on the other."""
+    rows = tuple(params)
     sizes = [len(row) for row in rows]
-    bending = problem.bending(
-        [mean_diagonal(problem, i, volume, rows) for i in range(len(rows))] if max(sizes) > 64 else [0.0] * len(rows)
-    )
-    for _ in range(n_turns):
+    many = max(sizes) > DENSE
+    bending = problem.bending([mean_diagonal(problem, i, volume, rows) if many else 0.0 for i in range(len(rows))])
+    objective = math.inf
+    for turn in range(n_steps):
         block = volume_block(
-            problem, volume, rows, memory=solver.memory, n_steps=solver.volume_steps, on_step=on_step
+            problem,
+            volume,
+            rows,
+            memory=solver.memory,
+            n_steps=solver.volume_steps,
+            tolerance=0.0,
+            on_step=on_step,
         )
         if block.status is Status.DIVERGED:
             return block
-        volume = block.volume
+        volume, before, objective = block.volume, objective, block.objective
         solution = _motion_steps(problem, volume, rows, bending, solver.motion_steps, on_step)
+        if solution.status is Status.DIVERGED:
+            return _block(solution, volume, rows)
         rows = tuple(row.clone() for row in solution.value.split(sizes))
-        block = _block(solution, volume, rows)
-        if block.status is Status.DIVERGED:
-            return block
-    assert block is not None
+        # As many steps as a turn has volume steps, each within the tolerance.
+        if before - objective <= tolerance * solver.volume_steps * abs(objective):
+            reason = f"A turn lowered the objective by no more than {tolerance:g} of it per step."
+            status = Status.CONVERGED
+            break
+    else:
+        status, reason, turn = Status.STEP_LIMIT, f"The limit of {n_steps} turns was reached.", n_steps - 1
     return Block(
-        volume=volume,
-        params=rows,
-        status=Status.STEP_LIMIT,
-        reason=f"The limit of {n_turns} turns was reached.",
-        n_steps=n_turns,
+        volume=volume, params=rows, status=status, reason=reason, n_steps=turn + 1, objective=objective
     )
 
 
@@ -109,7 +123,7 @@ def _motion_steps(
 ) -> Solution:
     start = torch.cat(list(rows))
     part = problem.misfit.params_part(volume)
-    if len(start) <= 64:
+    if len(start) <= DENSE:
         return LevenbergMarquardt(n_steps=n_steps).minimise(part, start, on_step=on_step)
     objective: Objective = part
     at = 0
@@ -133,4 +147,5 @@ def _block(solution: Solution, volume: torch.Tensor, params: tuple[torch.Tensor,
         status=solution.status,
         reason=solution.reason,
         n_steps=solution.n_steps,
+        objective=solution.history[-1].objective,
     )

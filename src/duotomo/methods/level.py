@@ -86,11 +86,19 @@ def coarsening(grid: VolumeGrid, spacing_mm: float) -> tuple[int, int, int]:
     return z, y, x
 
 
-def resampled(volume: torch.Tensor, source: VolumeGrid, target: VolumeGrid) -> torch.Tensor:
-    """Return a volume on another grid, interpolated linearly, its outermost values carried outwards.
+def averaged(volume: torch.Tensor, coarsen: tuple[int, int, int]) -> torch.Tensor:
+    """Return a volume on `grid.coarsen(coarsen)`: the mean over the voxels that each coarse one unites."""
+    if coarsen == FINEST:
+        return volume
+    # At the far side a coarse voxel may reach beyond the grid: the mean is over those it has.
+    pooled: torch.Tensor = torch.nn.functional.avg_pool3d(
+        volume[None, None], coarsen, ceil_mode=True, count_include_pad=False
+    )
+    return pooled[0, 0]
 
-    For grids that grow finer, or coarser by at most two.
-    """
+
+def resampled(volume: torch.Tensor, source: VolumeGrid, target: VolumeGrid) -> torch.Tensor:
+    """Return a volume on a finer grid, interpolated linearly, its outermost values carried outwards."""
     if source == target:
         return volume
     identity = Translation(source)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from duotomo.methods.level import Level
+from duotomo.methods.scales import Scales
 from duotomo.methods.settings import Priors
 from duotomo.objectives import (
     Bending,
@@ -22,16 +23,6 @@ DENSE = 64
 
 STIFFER = 10.0
 """The metric's curvature along the parameters, in units of that of one voxel."""
-
-
-class Scales:
-    """What the data say about noise and attenuation, from which the weights of the priors follow.
-
-    sigmas: the noise of each visit at full resolution. attenuation: of the object, 1/mm.
-    """
-
-    def __init__(self, sigmas: Sequence[float], attenuation: float) -> None:
-        self.sigmas, self.attenuation = tuple(sigmas), attenuation
 
 
 class Problem:

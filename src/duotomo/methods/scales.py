@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from duotomo.methods.level import Level
-from duotomo.methods.problem import Scales
-from duotomo.methods.settings import Settings, pyramid
-from duotomo.methods.study import Study, Visit
+from dataclasses import dataclass
+
 from duotomo.errors import DuotomoError
+from duotomo.methods.level import Level
+from duotomo.methods.settings import Priors, pyramid
+from duotomo.methods.study import Study, Visit
 from duotomo.reconstruct.noise import noise_level
 from duotomo.solvers import Cgls
 
 _QUANTILE = 0.99
 
 
-def scales_of(study: Study, settings: Settings) -> Scales:
+@dataclass(frozen=True, kw_only=True)
+class Scales:
+    """What the weights of the priors follow from.
+
+    sigmas: the noise of each visit at full resolution; with weights, relative to what they say. attenuation:
+    of the object, 1/mm.
+    """
+
+    sigmas: tuple[float, ...]
+    attenuation: float
+
+
+def scales_of(study: Study, priors: Priors) -> Scales:
     """Return noise and attenuation, from the data alone.
 
     Noise: that of `noise_level`, of each visit, but at least the part of its largest line integral that the
     priors name; with weights it is what they say, 1. Attenuation: what 99 % of a coarse reconstruction of the
     reference stay below, of those voxels that attenuate at all.
     """
-    sigmas = [_sigma(visit, settings.priors.least_noise) for visit in study.visits]
     level = Level(study, pyramid(study.grid)[0])
-    reference = level.visits[0]
-    volume = Cgls(n_steps=5).solve(level.projectors[0], reference.projections).value
-    positive = volume[volume > 0.05 * volume.max()].double().sort().values
-    return Scales(sigmas, float(positive[int(_QUANTILE * (len(positive) - 1))]))
+    volume = Cgls(n_steps=5).solve(level.projectors[0], level.visits[0].projections).value
+    inside = volume[volume > 0.05 * volume.max()].double().sort().values
+    return Scales(
+        sigmas=tuple(_sigma(visit, priors.least_noise) for visit in study.visits),
+        attenuation=float(inside[int(_QUANTILE * (len(inside) - 1))]),
+    )
 
 
 def _sigma(visit: Visit, least_noise: float) -> float:

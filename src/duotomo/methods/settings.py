@@ -68,7 +68,7 @@ class Coupled:
     memory: steps remembered. block: steps between two checkpoints; the memory begins anew after each.
     """
 
-    memory: int = 20
+    memory: int = 12
     block: int = 150
 
 
@@ -89,19 +89,16 @@ class Alternating:
 class Settings:
     """How a method runs.
 
-    stages: in order. first_guess: start from the centres of attenuation instead of from identity.
-    motion_tolerance: a stage ends once a block of steps moves no parameter by more than this, in voxels of
-    its level at the corners of the grid. volume_tolerance: and, in the last stage, once it changes the volume
-    by no more than this part of it. central_step: differentiate warps by central differences of this step in
-    the parameters, as the paper does; None for exactly.
+    stages: in order. first_guess: start from the centres of attenuation instead of from identity. tolerance:
+    a stage ends once a step lowers the objective by no more than this part of it. central_step: differentiate
+    warps by central differences of this step in the parameters, as the paper does; None for exactly.
     """
 
     stages: tuple[Stage, ...]
     solver: Coupled | Alternating = Coupled()
     priors: Priors = Priors()
     first_guess: bool = True
-    motion_tolerance: float = 0.02
-    volume_tolerance: float = 0.02
+    tolerance: float = 1e-5
     central_step: float | None = None
 
     def __post_init__(self) -> None:
@@ -116,28 +113,25 @@ class Settings:
         *,
         solver: Coupled | Alternating | None = None,
         priors: Priors | None = None,
-        n_steps: int = 150,
+        n_steps: int = 120,
     ) -> Settings:
         """Return the settings that need no tuning: stiff models first, coarse grids first.
 
-        Translation and rigid on the coarsest level, rigid and affine on the next, the model itself from there
-        to the full resolution.
+        Translation on the coarsest level; rigid, affine and the model itself on the next; the model on all
+        finer ones. Then the volume is made anew with the motion found, from the coarsest level on, and both
+        are polished together at full resolution, in up to `n_steps` steps.
         """
         levels = pyramid(grid)
         second = levels[1] if len(levels) > 1 else levels[0]
-        ladder = ["translation", "rigid", "affine"]
-        stiffer = ladder[: ladder.index(model.name)] if model.name in ladder else ladder
         stages = [Stage(coarsen=levels[0], model=Model("translation"), n_steps=20)]
-        if "translation" in stiffer:
-            stages.append(Stage(coarsen=levels[0], model=Model("rigid"), n_steps=100))
-        if "rigid" in stiffer:
-            stages.append(Stage(coarsen=second, model=Model("rigid"), n_steps=50))
+        if model.name != "translation":
+            stages.append(Stage(coarsen=second, model=Model("rigid"), n_steps=40))
+        if model.name in ("affine", "bspline"):
             stages.append(Stage(coarsen=second, model=Model("affine"), n_steps=150))
-        if model.control_shape is not None:
+        if model.name == "bspline":
             stages.append(Stage(coarsen=second, model=model, n_steps=150))
-        stages += [Stage(coarsen=level, model=model, n_steps=50) for level in levels[2:] or levels[-1:]]
-        # The motion is known by now: the volume is made anew with it, and both are polished together.
-        stages += [Stage(coarsen=level, model=None, n_steps=300, fresh=level == levels[0]) for level in levels[:-1]]
+        stages += [Stage(coarsen=level, model=model, n_steps=60) for level in levels[2:]]
+        stages += [Stage(coarsen=level, model=None, n_steps=200, fresh=level == levels[0]) for level in levels[:-1]]
         stages.append(Stage(coarsen=levels[-1], model=model, n_steps=n_steps))
         return cls(stages=tuple(stages), solver=solver or Coupled(), priors=priors or Priors())
 
@@ -153,8 +147,7 @@ class Settings:
             solver=solver,
             priors=NO_PRIORS,
             first_guess=False,
-            motion_tolerance=0.0,
-            volume_tolerance=0.0,
+            tolerance=0.0,
             central_step=0.01,
         )
 

@@ -27,7 +27,7 @@ def simultaneous(
     after every block of steps is kept; a run that finds one there goes on from it, to the same result.
     """
     runner = Runner(study, settings, on_step=on_step, checkpoint=checkpoint)
-    state = runner.run()
+    state = runner.run((checkpoint.load() if checkpoint else None) or runner.first_state())
     return _result("simultaneous", study, runner.transforms(state.model), state)
 
 
@@ -46,7 +46,7 @@ def with_known_motion(
     """
     fixed = settings.with_known_motion()
     runner = Runner(study, fixed, known=tuple(motion), on_step=on_step, checkpoint=checkpoint)
-    state = runner.run()
+    state = runner.run((checkpoint.load() if checkpoint else None) or runner.first_state())
     return _result("known motion", study, tuple(transform for transform, _ in motion), state)
 
 

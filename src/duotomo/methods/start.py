@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from duotomo.methods.study import Study, Visit
+from duotomo.transforms import Translation
 
 
 def centroid_mm(visit: Visit) -> torch.Tensor:
@@ -50,3 +51,12 @@ def first_translations_mm(study: Study) -> list[list[float]]:
     """
     reference = centroid_mm(study.reference)
     return [(reference - centroid_mm(visit)).tolist() for visit in study.moving]
+
+
+def first_params(study: Study, *, guess: bool = True) -> list[torch.Tensor]:
+    """Return the parameters of a `Translation` that each moving visit starts from; without `guess`, none."""
+    shifts = [Translation(study.grid_of(visit)) for visit in study.moving]
+    if not guess:
+        return [shift.identity() for shift in shifts]
+    pairs = zip(shifts, first_translations_mm(study), strict=True)
+    return [shift.params(translation_mm=shift_mm) for shift, shift_mm in pairs]
