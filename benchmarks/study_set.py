@@ -1,8 +1,8 @@
-"""The study set: a toroid in soft tissue, 70^3 at 1 mm, 11 + 11 views, twenty random affine motions and a large one.
+"""The study set: a toroid in soft tissue, 70^3 at 1 mm, 11 + 11 views, twenty random motions and a large one.
 
-Motions are drawn with fixed seeds: rotations up to 15 degrees about each axis, scales 0.9 to 1.1, shears up to 0.1,
-translations up to 8 mm. The last is the large motion of the paper: the body turns by -30 degrees about y and moves by
-(10, 0, -20) mm.
+Motions are affine, drawn with fixed seeds: rotations up to 15 degrees about each axis, scales 0.9 to 1.1,
+shears up to 0.1, translations up to 8 mm. The last is the large motion of the paper: the body turns by -30
+degrees about y and moves by (10, 0, -20) mm.
 """
 
 from __future__ import annotations

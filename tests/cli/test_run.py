@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from duotomo import methods
 from duotomo.cli import _memory, main
-from duotomo.cli._memory import available_bytes, needed_bytes
+from duotomo.cli._memory import available_bytes
 from duotomo.io import CheckpointFile, fingerprint, read_result, write_study
 from duotomo.io.folder_lock import locked
 from duotomo.methods import Alternating, Model, Result, Settings
@@ -219,16 +219,6 @@ def test_missing_cuda_is_said_not_replaced(study_path: Path, tmp_path: Path) -> 
 def test_a_run_on_the_gpu(study_path: Path, tmp_path: Path) -> None:
     code, output = run(study_path, "--out", tmp_path, "--device", "cuda", "--model", "translation")
     assert code == 0, output
-
-
-def test_a_finer_grid_needs_more_memory() -> None:
-    study = tiny_study()
-    finer = replace(study, grid=GRID.refine(2))
-    settings = Settings.staged(GRID, Model("affine"))
-    needed = [needed_bytes(each, settings) for each in (study, finer)]
-    assert GRID.n_voxels * 4 < needed[0] < needed[1] < 8 * needed[0]
-    soft = Settings.staged(GRID, Model.parse("bspline:6,6,6"), solver=Alternating())
-    assert needed_bytes(study, soft) < needed[0]
 
 
 def test_a_container_leaves_less_memory_than_the_machine(

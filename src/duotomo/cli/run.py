@@ -161,10 +161,11 @@ def _say_plan(console: Console, study: Study, settings: Settings, choice: _Choic
 
 
 def _check_memory(console: Console, study: Study, settings: Settings, choice: _Choice) -> None:
-    from duotomo.cli._memory import available_bytes, needed_bytes
+    from duotomo.cli._memory import available_bytes
     from duotomo.errors import DuotomoError
+    from duotomo.methods import memory_bytes
 
-    needed, available = needed_bytes(study, settings), available_bytes(choice.device.value)
+    needed, available = memory_bytes(study, settings), available_bytes(choice.device.value)
     console.print(f"Memory: about {needed / GB:.3g} GB needed, {available / GB:.3g} GB available")
     if choice.max_memory is not None and choice.max_memory * GB < needed:
         raise DuotomoError(

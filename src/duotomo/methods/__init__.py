@@ -1,30 +1,47 @@
 """Sequential, iterative and simultaneous reconstruction and registration of a study."""
 
+from duotomo.methods.iterative import iterative
+from duotomo.methods.memory import memory_bytes
 from duotomo.methods.models import Model, carried_over
+from duotomo.methods.registration import Registered, register, register_once, seen_in_reference
+from duotomo.methods.sequential import sequential
 from duotomo.methods.settings import NO_PRIORS, Alternating, Coupled, Priors, Settings, Stage
 from duotomo.methods.simultaneous import simultaneous, with_known_motion
 from duotomo.methods.start import centroid_mm, first_translations_mm
 from duotomo.methods.state import Checkpoint, OnRecord, Record, Result, State
 from duotomo.methods.study import Study, Visit
+from duotomo.methods.updates import Estimates, Update, averaged, replaced, symmetric
 
 __all__ = [
     "NO_PRIORS",
     "Alternating",
     "Checkpoint",
     "Coupled",
+    "Estimates",
     "Model",
     "OnRecord",
     "Priors",
     "Record",
+    "Registered",
     "Result",
     "Settings",
     "Stage",
     "State",
     "Study",
+    "Update",
     "Visit",
+    "averaged",
     "carried_over",
     "centroid_mm",
     "first_translations_mm",
+    "iterative",
+    "memory_bytes",
+    "register",
+    "register_once",
+    "replaced",
+    "seen_in_reference",
+    "sequential",
     "simultaneous",
+    "symmetric",
     "with_known_motion",
 ]

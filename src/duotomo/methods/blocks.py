@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -59,9 +59,7 @@ def coupled_block(
 ) -> Block:
     """Move volume and motion together, by L-BFGS in the metric of the problem."""
     objective, metric = problem.of_both(volume, params)
-    minimiser = Lbfgs(
-        n_steps=n_steps, memory=solver.memory, tolerance=tolerance, first_step=_first(volume)
-    )
+    minimiser = Lbfgs(n_steps=n_steps, memory=solver.memory, tolerance=tolerance, first_step=_first(volume))
     start = problem.misfit.join(volume, params)
     solution = minimiser.minimise(objective, start, precondition=metric, on_step=on_step)
     value, rows = problem.misfit.split(solution.value)
@@ -78,13 +76,22 @@ def alternating_block(
     tolerance: float,
     on_step: OnStep | None,
 ) -> Block:
-    """Move volume and motion in turn, `n_steps` times: L-BFGS on the one, Levenberg-Marquardt on the other."""
+    """Move volume and motion in turn, the other held fixed, until the volume has made `n_steps` steps.
+
+    The volume by L-BFGS, the motion by Levenberg and Marquardt's method, or by Gauss and Newton's if it has
+    many parameters. Steps are noted with the objective of both.
+    """
     rows = tuple(params)
     sizes = [len(row) for row in rows]
     many = max(sizes) > DENSE
-    bending = problem.bending([mean_diagonal(problem, i, volume, rows) if many else 0.0 for i in range(len(rows))])
+    bending = problem.bending(
+        [mean_diagonal(problem, i, volume, rows) if many else 0.0 for i in range(len(rows))]
+    )
     objective = math.inf
-    for turn in range(n_steps):
+    n_turns = max(1, n_steps // solver.volume_steps)
+    status, reason = Status.STEP_LIMIT, f"The limit of {n_turns} turns was reached."
+    for turn in range(1, n_turns + 1):
+        bent = sum(prior.value(row) for row, prior in zip(rows, bending, strict=True) if prior is not None)
         block = volume_block(
             problem,
             volume,
@@ -92,24 +99,27 @@ def alternating_block(
             memory=solver.memory,
             n_steps=solver.volume_steps,
             tolerance=0.0,
-            on_step=on_step,
+            on_step=_raised(on_step, bent),
         )
         if block.status is Status.DIVERGED:
             return block
         volume, before, objective = block.volume, objective, block.objective
-        solution = _motion_steps(problem, volume, rows, bending, solver.motion_steps, on_step)
+        solution = _motion_steps(problem, volume, rows, bending, solver.motion_steps)
         if solution.status is Status.DIVERGED:
             return _block(solution, volume, rows)
-        rows = tuple(row.clone() for row in solution.value.split(sizes))
+        rows = tuple(row.clone() for row in solution.value.split_with_sizes(sizes))
+        # What does not depend on the motion was left out of it.
+        note = _raised(on_step, objective + bent - solution.history[0].objective)
+        if note is not None:
+            for step in solution.history[1:]:
+                note(step)
         # As many steps as a turn has volume steps, each within the tolerance.
         if before - objective <= tolerance * solver.volume_steps * abs(objective):
             reason = f"A turn lowered the objective by no more than {tolerance:g} of it per step."
-            status = Status.CONVERGED
+            status, n_turns = Status.CONVERGED, turn
             break
-    else:
-        status, reason, turn = Status.STEP_LIMIT, f"The limit of {n_steps} turns was reached.", n_steps - 1
     return Block(
-        volume=volume, params=rows, status=status, reason=reason, n_steps=turn + 1, objective=objective
+        volume=volume, params=rows, status=status, reason=reason, n_steps=n_turns, objective=objective
     )
 
 
@@ -119,12 +129,11 @@ def _motion_steps(
     rows: Sequence[torch.Tensor],
     bending: Sequence[Objective | None],
     n_steps: int,
-    on_step: OnStep | None,
 ) -> Solution:
     start = torch.cat(list(rows))
     part = problem.misfit.params_part(volume)
     if len(start) <= DENSE:
-        return LevenbergMarquardt(n_steps=n_steps).minimise(part, start, on_step=on_step)
+        return LevenbergMarquardt(n_steps=n_steps).minimise(part, start)
     objective: Objective = part
     at = 0
     for row, prior in zip(rows, bending, strict=True):
@@ -132,7 +141,14 @@ def _motion_steps(
             objective = objective + Embedded(prior, length=len(start), start=at)
         at += len(row)
     solver = GaussNewton(n_steps=n_steps, inner_steps=10, damping=1e-3)
-    return solver.minimise(objective, start, on_step=on_step)
+    return solver.minimise(objective, start)
+
+
+def _raised(on_step: OnStep | None, by: float) -> OnStep | None:
+    """Return what notes a step with an objective that is larger by a constant."""
+    if on_step is None:
+        return None
+    return lambda step: on_step(replace(step, objective=step.objective + by))
 
 
 def _first(volume: torch.Tensor) -> float:

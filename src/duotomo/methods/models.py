@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,14 +13,19 @@ from duotomo.geometry import VolumeGrid
 from duotomo.transforms import Affine, BSpline, Rigid, Transform, Translation
 from duotomo.transforms.units import center_xyz
 
-_LINEAR = {"translation": Translation, "rigid": Rigid, "affine": Affine}
+_LINEAR: dict[str, Callable[[VolumeGrid], Transform]] = {
+    "translation": Translation,
+    "rigid": Rigid,
+    "affine": Affine,
+}
 
 
 @dataclass(frozen=True)
 class Model:
     """How a breast may move between visits; `build` makes the transform on a grid.
 
-    name: "translation", "rigid", "affine" or "bspline". control_shape: control points (z, y, x) of a B-spline.
+    name: "translation", "rigid", "affine" or "bspline". control_shape: control points (z, y, x) of a
+    B-spline.
 
     >>> Model.parse("bspline:9,9,9"), str(Model("affine"))
     (Model(name='bspline', control_shape=(9, 9, 9)), 'affine')
@@ -29,7 +35,8 @@ class Model:
     control_shape: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in (*_LINEAR, "bspline") or (self.name == "bspline") != (self.control_shape is not None):
+        known = self.name in _LINEAR or self.name == "bspline"
+        if not known or (self.name == "bspline") != (self.control_shape is not None):
             raise DuotomoError(
                 f"Model: expected translation, rigid, affine or bspline with its control points; got "
                 f"{str(self)!r}. Write for example 'affine' or 'bspline:9,9,9' (z, y, x)."
@@ -45,8 +52,8 @@ class Model:
             counts = ()
         if counts is not None and len(counts) != 3:
             raise DuotomoError(
-                f"Model: expected three counts of control points (z, y, x); got {points!r}. Write for example "
-                f"'bspline:9,9,9'."
+                f"Model: expected three counts of control points (z, y, x); got {points!r}. Write for "
+                f"example 'bspline:9,9,9'."
             )
         return cls(name, counts)
 
@@ -73,17 +80,16 @@ def carried_over(source: Transform, params: torch.Tensor, target: Transform) -> 
     """
     if isinstance(target, BSpline):
         return target.fit(source.displacement(params, target.grid)).params
-    center = center_xyz(target.grid)
     matrix, shift = _affine_part(source, params, target.grid)
     if isinstance(target, Translation):
         return target.params(translation_mm=shift.tolist())
     if isinstance(target, Affine):
-        # Affine and rigid transforms turn about their own centre.
-        moved = shift + (matrix - torch.eye(3, dtype=torch.float64)) @ (target.center_mm - center)
+        moved = _about(target.center_mm, target.grid, matrix, shift)
         return target.params(matrix=matrix, translation_mm=moved.tolist())
     if isinstance(target, Rigid):
         u, _, vh = torch.linalg.svd(matrix)
-        return target.params(rotation_deg=_rotation_deg(u @ vh), translation_mm=shift.tolist())
+        turned = _about(target.center_mm, target.grid, u @ vh, shift)
+        return target.params(rotation_deg=_rotation_deg(u @ vh), translation_mm=turned.tolist())
     raise DuotomoError(
         f"carried_over: expected a translation, rigid, affine or B-spline transform to carry to; got "
         f"{type(target).__name__}. Start it from its identity."
@@ -98,16 +104,21 @@ def _affine_part(
     steps = torch.linspace(-1, 1, 5, dtype=torch.float64)
     offsets = torch.cartesian_prod(steps, steps, steps) * half
     center = center_xyz(grid)
-    rows = torch.cat([offsets, torch.ones(len(offsets), 1, dtype=torch.float64)], dim=1)
     moved = source.points(params, offsets + center) - center
-    solution = torch.linalg.lstsq(rows, moved).solution
-    return solution[:3].T, solution[3]
+    # The places are symmetric, so their coordinates and the constant are orthogonal: each is fitted alone.
+    # A solver of least squares may round in another way the next time, and a resumed run must not.
+    return moved.T @ offsets / offsets.square().sum(dim=0), moved.mean(dim=0)
+
+
+def _about(
+    center_mm: torch.Tensor, grid: VolumeGrid, matrix: torch.Tensor, shift: torch.Tensor
+) -> torch.Tensor:
+    """Return the translation of the same map about another centre than the middle of the grid."""
+    return shift + (matrix - torch.eye(3, dtype=torch.float64)) @ (center_mm - center_xyz(grid))
 
 
 def _rotation_deg(rotation: torch.Tensor) -> list[float]:
     """Return the rotation vector of a proper rotation matrix, in degrees."""
-    cosine = float((torch.trace(rotation) - 1) / 2)
-    angle = math.acos(min(1.0, max(-1.0, cosine)))
     axis = torch.stack(
         [
             rotation[2, 1] - rotation[1, 2],
@@ -115,6 +126,8 @@ def _rotation_deg(rotation: torch.Tensor) -> list[float]:
             rotation[1, 0] - rotation[0, 1],
         ]
     )
+    # Its length is 2 sin(angle); the arc cosine alone would lose half of the digits of a small angle.
+    angle = math.atan2(float(axis.norm()), float(torch.trace(rotation)) - 1)
     # sin(angle) / angle -> 1: the antisymmetric part is then the vector itself.
     factor = 0.5 if angle < 1e-6 else angle / (2 * math.sin(angle))
     return [math.degrees(value) for value in (factor * axis).tolist()]

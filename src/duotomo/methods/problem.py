@@ -22,7 +22,10 @@ DENSE = 64
 """Up to so many parameters of a visit, Gauss-Newton's matrix is made in full."""
 
 STIFFER = 10.0
-"""The metric's curvature along the parameters, in units of that of one voxel."""
+"""The metric's curvature along few parameters, in units of that of one voxel."""
+
+STIFFER_MANY = 1.0
+"""The same for many parameters, whose matrix is not made."""
 
 
 class Problem:
@@ -69,9 +72,9 @@ class Problem:
         objective: Objective = self.misfit
         for prior in self.volume_priors:
             objective = objective + self.misfit.on_volume(prior)
-        for index, prior in enumerate(self.bending(metric.curvatures)):
-            if prior is not None:
-                objective = objective + self.misfit.on_params(index, prior)
+        for index, bending in enumerate(self.bending(metric.curvatures)):
+            if bending is not None:
+                objective = objective + self.misfit.on_params(index, bending)
         return objective, metric
 
     def bending(self, curvatures: Sequence[float]) -> list[Objective | None]:
@@ -99,16 +102,17 @@ class Metric:
     def __init__(self, problem: Problem, volume: torch.Tensor, params: Sequence[torch.Tensor]) -> None:
         self._sizes = [len(row) for row in params]
         self._n_voxels = volume.numel()
-        stiffness = STIFFER * problem.curvature
         self._inverses: list[Callable[[torch.Tensor], torch.Tensor]] = []
         if max(self._sizes, default=0) <= DENSE and params:
             part = problem.misfit.params_part(volume)
             blocks = _blocks(part.normal_equations(torch.cat(list(params)))[2], self._sizes)
             self.curvatures = [float(block.diagonal().mean()) for block in blocks]
-            self._inverses = [_dense(block, stiffness, volume) for block in blocks]
+            self._inverses = [_dense(block, STIFFER * problem.curvature, volume) for block in blocks]
         else:
             self.curvatures = [mean_diagonal(problem, i, volume, params) for i in range(len(params))]
-            self._inverses = [_scaled(stiffness / max(mean, 1e-30)) for mean in self.curvatures]
+            self._inverses = [
+                _scaled(STIFFER_MANY * problem.curvature / max(mean, 1e-30)) for mean in self.curvatures
+            ]
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         result, start = x.clone(), self._n_voxels
@@ -123,7 +127,9 @@ def _blocks(matrix: torch.Tensor, sizes: Sequence[int]) -> list[torch.Tensor]:
     return [matrix[a : a + n, a : a + n] for a, n in zip(starts, sizes, strict=True)]
 
 
-def _dense(block: torch.Tensor, stiffness: float, like: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+def _dense(
+    block: torch.Tensor, stiffness: float, like: torch.Tensor
+) -> Callable[[torch.Tensor], torch.Tensor]:
     # A little of the diagonal keeps what the data do not see from running away.
     diagonal = block.diagonal().clamp(min=float(block.diagonal().max()) * 1e-9 + 1e-30)
     inverse = torch.linalg.inv(block + 1e-6 * torch.diag(diagonal)) * stiffness
@@ -138,7 +144,10 @@ def _scaled(factor: float) -> Callable[[torch.Tensor], torch.Tensor]:
 def mean_diagonal(
     problem: Problem, index: int, volume: torch.Tensor, params: Sequence[torch.Tensor]
 ) -> float:
-    """Return the mean of the diagonal of one visit's `J^T W J`: that of `(J^T sqrt(W) n)^2`, n random signs."""
+    """Return about the mean of the diagonal of one visit's `J^T W J`: of `(J^T sqrt(W) n)^2`, n random signs.
+
+    index: among the moving visits.
+    """
     visit = problem.misfit.moving_visits[index]
     data = visit.misfit.data
     generator = torch.Generator(device=data.device).manual_seed(index)

@@ -6,16 +6,20 @@ from dataclasses import dataclass
 
 import torch
 
+from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
+from duotomo.methods.blocks import OnStep
 from duotomo.methods.level import averaged
 from duotomo.methods.models import carried_over
+from duotomo.methods.problem import DENSE
 from duotomo.methods.settings import Settings, Stage
 from duotomo.objectives import Bending, CrossCorrelation, Objective, SumOfSquares
 from duotomo.solvers import GaussNewton, LevenbergMarquardt, Solution
 from duotomo.transforms import BSpline, Transform, inverse
 
 INNER_STEPS = 20
-_MOST_DENSE = 64
+
+Misfit = type[SumOfSquares] | type[CrossCorrelation]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,38 +40,73 @@ def register(
     settings: Settings,
     start: tuple[Transform, torch.Tensor],
     n_steps: int = 30,
-    misfit: type[SumOfSquares] | type[CrossCorrelation] = SumOfSquares,
+    misfit: Misfit = SumOfSquares,
 ) -> Registered:
-    """Return the motion T under which the reference volume, seen as `f_1(T(x))`, is nearest to the moving one.
+    """Return the motion T under which the reference volume, as `f_1(T(x))`, is nearest to the moving one.
 
     `min over zeta of 1/2 |T(zeta) f_1 - f_2|^2`, through the models and resolutions of the settings' stages.
     reference: f_1, (z, y, x) on `grid`. moving: f_2, on `moving_grid`. start: any motion; models that cannot
     follow it take what is nearest. misfit: SumOfSquares, or CrossCorrelation for volumes whose values differ
     by a factor. n_steps: of each stage, at most.
     """
-    transform, params = start
-    solution: Solution | None = None
+    check_models(settings)
     for stage in _stages(settings):
-        assert stage.model is not None
-        target = stage.model.build(moving_grid)
-        params = carried_over(transform, params, target)
-        transform = target
-        objective = misfit(
-            transform,
+        found = register_once(
             averaged(reference, stage.coarsen),
             averaged(moving, stage.coarsen),
-            reference=grid.coarsen(stage.coarsen),
-            moving=moving_grid.coarsen(stage.coarsen),
-            central_step=settings.central_step,
+            grid=grid.coarsen(stage.coarsen),
+            moving_grid=moving_grid.coarsen(stage.coarsen),
+            transform=_model(stage, moving_grid),
+            settings=settings,
+            start=start,
+            n_steps=n_steps,
+            misfit=misfit,
         )
-        solution = _minimise(objective, transform, params, settings.priors.bending, n_steps)
-        params = solution.value
-    assert solution is not None
-    return Registered(transform=transform, params=params, solution=solution)
+        start = found.transform, found.params
+    return found
+
+
+def check_models(settings: Settings) -> None:
+    """Raise unless the settings have a stage with a model of motion."""
+    if not _stages(settings):
+        raise DuotomoError(
+            "register: expected settings with a model of motion in some stage; got none. Give a stage one."
+        )
+
+
+def register_once(
+    reference: torch.Tensor,
+    moving: torch.Tensor,
+    *,
+    grid: VolumeGrid,
+    moving_grid: VolumeGrid,
+    transform: Transform,
+    settings: Settings,
+    start: tuple[Transform, torch.Tensor],
+    n_steps: int = 30,
+    misfit: Misfit = SumOfSquares,
+    on_step: OnStep | None = None,
+) -> Registered:
+    """Return the motion of one model at one resolution, as `register` does for many.
+
+    transform: the model, on the moving visit's grid of any resolution.
+    """
+    # Fitting a motion to itself would add rounding to it every time.
+    params = start[1] if start[0] is transform else carried_over(*start, transform)
+    objective = misfit(
+        transform, reference, moving, reference=grid, moving=moving_grid, central_step=settings.central_step
+    )
+    solution = _minimise(objective, transform, params, settings.priors.bending, n_steps, on_step)
+    return Registered(transform=transform, params=solution.value, solution=solution)
 
 
 def seen_in_reference(
-    volume: torch.Tensor, transform: Transform, params: torch.Tensor, *, grid: VolumeGrid, moving_grid: VolumeGrid
+    volume: torch.Tensor,
+    transform: Transform,
+    params: torch.Tensor,
+    *,
+    grid: VolumeGrid,
+    moving_grid: VolumeGrid,
 ) -> torch.Tensor:
     """Return a moving volume in the reference frame, `f_2(T^-1(x))` on `grid`."""
     back = inverse(transform, params, grid)
@@ -81,9 +120,10 @@ def _minimise(
     params: torch.Tensor,
     bending: float,
     n_steps: int,
+    on_step: OnStep | None,
 ) -> Solution:
-    if isinstance(objective, SumOfSquares) and transform.n_params <= _MOST_DENSE:
-        return LevenbergMarquardt(n_steps=n_steps).minimise(objective, params)
+    if isinstance(objective, SumOfSquares) and transform.n_params <= DENSE:
+        return LevenbergMarquardt(n_steps=n_steps).minimise(objective, params, on_step=on_step)
     total: Objective = objective
     if isinstance(transform, BSpline) and bending > 0:
         generator = torch.Generator().manual_seed(0)
@@ -92,7 +132,13 @@ def _minimise(
         # Both are means over the diagonals: signs.H signs is an unbiased guess of the trace.
         stiffness = float(signs @ objective.curvature(params)(signs))
         total = objective + (bending * stiffness / float(signs @ prior.curvature(params)(signs))) * prior
-    return GaussNewton(n_steps=n_steps, inner_steps=INNER_STEPS, damping=1e-3).minimise(total, params)
+    solver = GaussNewton(n_steps=n_steps, inner_steps=INNER_STEPS, damping=1e-3)
+    return solver.minimise(total, params, on_step=on_step)
+
+
+def _model(stage: Stage, moving_grid: VolumeGrid) -> Transform:
+    assert stage.model is not None
+    return stage.model.build(moving_grid)
 
 
 def _stages(settings: Settings) -> list[Stage]:

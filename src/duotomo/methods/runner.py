@@ -10,15 +10,16 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.methods.blocks import Block, OnStep, alternating_block, coupled_block, volume_block
+from duotomo.methods.course import Course
 from duotomo.methods.level import Level, resampled
 from duotomo.methods.models import Model, carried_over
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import Scales, scales_of
 from duotomo.methods.settings import Coupled, Settings, Stage
 from duotomo.methods.start import first_params
-from duotomo.methods.state import Checkpoint, OnRecord, Record, State
+from duotomo.methods.state import Checkpoint, OnRecord, State
 from duotomo.methods.study import Study
-from duotomo.solvers import Status, Step
+from duotomo.solvers import Status
 from duotomo.transforms import Transform
 
 VOLUME = "volume"
@@ -66,16 +67,17 @@ class Runner:
         """Return the state to start from: an empty volume, and the first guess of the motion."""
         stage, like = self.settings.stages[0], self.study.reference.projections
         grid = self.study.grid.coarsen(stage.coarsen)
-        model, params = "translation", tuple(first_params(self.study, guess=self.settings.first_guess))
-        if self.known is not None:
-            params = tuple(row for _, row in self.known)
+        if self.known is None:
+            params = first_params(self.study, guess=self.settings.first_guess)
+        else:
+            params = [row for _, row in self.known]
         return State(
             stage=self.offset,
             block=0,
             volumes={VOLUME: torch.zeros(grid.shape, dtype=like.dtype, device=like.device)},
             coarsen=stage.coarsen,
-            model=model,
-            params=params,
+            model="translation",
+            params=tuple(params),
             status=Status.STEP_LIMIT,
             reason="Nothing has been computed yet.",
             applications=0,
@@ -94,7 +96,7 @@ class Runner:
         began = time.perf_counter()
         stage = self.settings.stages[state.stage - self.offset]
         level = self._at(stage.coarsen)
-        before = level.applications
+        course = Course(state, lambda: level.applications, self._on_step, began=began)
         volume = state.volumes[VOLUME]
         if stage.fresh and state.block == 0:
             volume = volume.new_zeros(level.grid.shape)
@@ -104,27 +106,11 @@ class Runner:
         transforms, params = self._carried(state, model)
         if self._scales is None:
             self._scales = scales_of(self.study, self.settings.priors)
-        problem = Problem(level, transforms, self.settings.priors, self._scales, self.settings.central_step)
-        history = list(state.history)
-
-        def note(step: Step) -> None:
-            record = Record(
-                stage=state.stage,
-                what=_what(stage, level, model),
-                step=len(history) + 1,
-                objective=step.objective,
-                gradient_norm=step.gradient_norm,
-                step_length=step.step_length,
-                applications=state.applications + level.applications - before,
-                seconds=state.seconds + time.perf_counter() - began,
-            )
-            history.append(record)
-            if self._on_step is not None:
-                self._on_step(record)
-
+        priors = replace(self.settings.priors, bending=self.settings.priors.bending * stage.stiffness)
+        problem = Problem(level, transforms, priors, self._scales, self.settings.central_step)
         length = self.settings.solver.block
         n_steps = min(length, stage.n_steps - state.block * length)
-        block = self._block(problem, stage, volume, params, n_steps, note)
+        block = self._block(problem, stage, volume, params, n_steps, course.of(_what(stage, level, model)))
         done = block.status is Status.CONVERGED or (state.block + 1) * length >= stage.n_steps
         return State(
             stage=state.stage + 1 if done else state.stage,
@@ -135,9 +121,9 @@ class Runner:
             params=block.params,
             status=block.status,
             reason=block.reason,
-            applications=state.applications + level.applications - before,
-            seconds=state.seconds + time.perf_counter() - began,
-            history=tuple(history),
+            applications=course.applications,
+            seconds=course.seconds,
+            history=course.history,
         )
 
     def _block(
@@ -160,12 +146,18 @@ class Runner:
                 problem, volume, params, memory=memory, n_steps=FIRST_STEPS, tolerance=0.0, on_step=note
             )
             volume = first.volume
-            if first.status is Status.DIVERGED or not bool(volume.any()):
-                return replace(first, status=Status.DIVERGED)
-        block = coupled_block if isinstance(solver, Coupled) else alternating_block
-        return block(
+            if first.status is Status.DIVERGED:
+                return first
+            if not bool(volume.any()):
+                reason = f"The volume stayed empty, and shows no motion. {first.reason}"
+                return replace(first, status=Status.DIVERGED, reason=reason)
+        if isinstance(solver, Coupled):
+            return coupled_block(
+                problem, volume, params, solver=solver, n_steps=n_steps, tolerance=tolerance, on_step=note
+            )
+        return alternating_block(
             problem, volume, params, solver=solver, n_steps=n_steps, tolerance=tolerance, on_step=note
-        )  # type: ignore[operator]
+        )
 
     def _carried(self, state: State, model: str) -> tuple[tuple[Transform, ...], tuple[torch.Tensor, ...]]:
         targets = self.transforms(model)

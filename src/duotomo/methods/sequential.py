@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
-from duotomo.methods.registration import Registered, register, seen_in_reference
+from duotomo.geometry import VolumeGrid
+from duotomo.methods.level import resampled
+from duotomo.methods.registration import Misfit, Registered, check_models, register, seen_in_reference
 from duotomo.methods.runner import VOLUME, Runner
 from duotomo.methods.settings import Settings
 from duotomo.methods.start import first_params
 from duotomo.methods.state import Checkpoint, OnRecord, Result, State
 from duotomo.methods.study import Study
-from duotomo.objectives import CrossCorrelation, SumOfSquares
+from duotomo.objectives import SumOfSquares
 from duotomo.solvers import Status
-from duotomo.transforms import Translation
+from duotomo.transforms import Transform, Translation
 
 
 def sequential(
     study: Study,
     settings: Settings,
     *,
-    misfit: type[SumOfSquares] | type[CrossCorrelation] = SumOfSquares,
+    misfit: Misfit = SumOfSquares,
     on_step: OnRecord | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Result:
@@ -32,6 +35,10 @@ def sequential(
     the settings' models and resolutions. The volumes of the moving visits are among `others`: "visit_2" in
     its own frame, "visit_2_registered" in the reference frame. misfit: what the registration minimises.
     """
+    # What would stop the registration is said before hours are spent.
+    starts = first_motion(study, settings)
+    if study.moving:
+        check_models(settings)
     state = checkpoint.load() if checkpoint is not None else None
     fixed, n_stages = settings.with_known_motion(), len(settings.stages)
     for index in range(len(study.visits)):
@@ -47,23 +54,39 @@ def sequential(
         )
         if state is None:
             state = runner.first_state()
-        elif (state.stage, state.block) == (runner.offset, 0):
+        elif index > 0 and (state.stage, state.block) == (runner.offset, 0):
             state = _next_visit(state, index, runner.first_state())
         state = runner.run(state)
     assert state is not None
     began = time.perf_counter()
-    volumes = [volume for name, volume in sorted(state.volumes.items()) if name != VOLUME]
+    volumes = [volume for name, volume in state.volumes.items() if name != VOLUME]
     volumes.append(state.volumes[VOLUME])
-    found = registered(study, settings, volumes, misfit=misfit)
+    coarsen, status, reason = settings.stages[-1].coarsen, state.status, state.reason
+    if status is Status.DIVERGED:
+        motion = starts
+        if len(volumes) == 1:
+            coarsen = state.coarsen
+        elif state.coarsen != coarsen:
+            del volumes[-1]
+        others = {f"visit_{number}": volume for number, volume in enumerate(volumes[1:], start=2)}
+        grids = _own_grids(study, list(others), coarsen)
+    else:
+        found = registered(study, settings, volumes, starts, misfit=misfit)
+        motion = [(one.transform, one.params) for one in found]
+        others, grids = in_both_frames(study, volumes, motion, coarsen=coarsen)
+        for number, one in enumerate(found, start=2):
+            if one.solution.status is Status.DIVERGED:
+                status, reason = Status.DIVERGED, f"Registration of visit {number}: {one.solution.reason}"
     return Result(
         method="sequential",
-        grid=study.grid.coarsen(state.coarsen),
+        grid=study.grid.coarsen(coarsen),
         volume=volumes[0],
-        others=in_both_frames(study, volumes, found),
-        transforms=tuple(one.transform for one in found),
-        params=tuple(one.params for one in found),
-        status=state.status,
-        reason=state.reason,
+        others=others,
+        grids=grids,
+        transforms=tuple(transform for transform, _ in motion),
+        params=tuple(params for _, params in motion),
+        status=status,
+        reason=reason,
         applications=state.applications,
         seconds=state.seconds + time.perf_counter() - began,
         history=state.history,
@@ -76,48 +99,75 @@ def one_visit(study: Study, index: int) -> Study:
     return Study(grid=study.grid_of(visit), visits=(replace(visit, grid=None),))
 
 
+def first_motion(study: Study, settings: Settings) -> list[tuple[Transform, torch.Tensor]]:
+    """Return the motion that each moving visit starts from."""
+    starts = first_params(study, guess=settings.first_guess)
+    grids = [study.grid_of(visit) for visit in study.moving]
+    return [(Translation(grid), params) for grid, params in zip(grids, starts, strict=True)]
+
+
 def registered(
     study: Study,
     settings: Settings,
-    volumes: list[torch.Tensor],
+    volumes: Sequence[torch.Tensor],
+    starts: Sequence[tuple[Transform, torch.Tensor]],
     *,
-    misfit: type[SumOfSquares] | type[CrossCorrelation] = SumOfSquares,
+    misfit: Misfit = SumOfSquares,
 ) -> list[Registered]:
-    """Return the motion of each moving visit, from a volume of each visit in its own frame."""
-    if volumes[0].shape != study.grid.shape:
-        # A run that diverged on a coarse level has nothing to register.
-        return []
-    found = []
-    starts = first_params(study, guess=settings.first_guess)
-    for visit, volume, params in zip(study.moving, volumes[1:], starts, strict=False):
-        grid = study.grid_of(visit)
-        found.append(
-            register(
-                volumes[0],
-                volume,
-                grid=study.grid,
-                moving_grid=grid,
-                settings=settings,
-                start=(Translation(grid), params),
-                misfit=misfit,
-            )
+    """Return the motion of each moving visit, from a volume of each visit in its own frame.
+
+    volumes: on the grids of the settings' last stage. starts: the motion to begin with.
+    """
+    coarsen = settings.stages[-1].coarsen
+    grids = [study.grid_of(visit) for visit in study.visits]
+    # The stages count their voxels from those of full resolution.
+    full = [
+        resampled(volume, grid.coarsen(coarsen), grid) for volume, grid in zip(volumes, grids, strict=True)
+    ]
+    return [
+        register(
+            full[0],
+            volume,
+            grid=study.grid,
+            moving_grid=grid,
+            settings=settings,
+            start=start,
+            misfit=misfit,
         )
-    return found
+        for volume, grid, start in zip(full[1:], grids[1:], starts, strict=True)
+    ]
 
 
 def in_both_frames(
-    study: Study, volumes: list[torch.Tensor], found: list[Registered]
-) -> dict[str, torch.Tensor]:
-    """Return the volume of each moving visit by name, in its own frame and in that of the reference."""
+    study: Study,
+    volumes: Sequence[torch.Tensor],
+    motion: Sequence[tuple[Transform, torch.Tensor]],
+    *,
+    coarsen: tuple[int, int, int],
+) -> tuple[dict[str, torch.Tensor], dict[str, VolumeGrid]]:
+    """Return the volumes of the moving visits by name, in their own frame and in that of the reference.
+
+    volumes: of all visits, on their grids coarsened by `coarsen`. Also returns the grids of those that do not
+    lie on the reference's.
+    """
     others = {}
-    for number, (visit, volume, one) in enumerate(
-        zip(study.moving, volumes[1:], found, strict=False), start=2
-    ):
+    moved = zip(study.moving, volumes[1:], motion, strict=True)
+    for number, (visit, volume, (transform, params)) in enumerate(moved, start=2):
         others[f"visit_{number}"] = volume
         others[f"visit_{number}_registered"] = seen_in_reference(
-            volume, one.transform, one.params, grid=study.grid, moving_grid=study.grid_of(visit)
+            volume,
+            transform,
+            params,
+            grid=study.grid.coarsen(coarsen),
+            moving_grid=study.grid_of(visit).coarsen(coarsen),
         )
-    return others
+    return others, _own_grids(study, list(others), coarsen)
+
+
+def _own_grids(study: Study, names: Sequence[str], coarsen: tuple[int, int, int]) -> dict[str, VolumeGrid]:
+    grids = {f"visit_{number}": study.grid_of(visit) for number, visit in enumerate(study.visits, start=1)}
+    own = {name: grids[name] for name in names if name in grids}
+    return {name: grid.coarsen(coarsen) for name, grid in own.items() if grid != study.grid}
 
 
 def _next_visit(state: State, index: int, first: State) -> State:

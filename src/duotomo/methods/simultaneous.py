@@ -22,9 +22,9 @@ def simultaneous(
 ) -> Result:
     """Return the volume and the motion that together explain all visits best.
 
-    `min over f, zeta of 1/2 |A_1 f - p_1|^2 + sum over moving visits k of 1/2 |A_k T(zeta_k) f - p_k|^2`, with
-    the priors of the settings, stage by stage. on_step: called after every step. checkpoint: where the state
-    after every block of steps is kept; a run that finds one there goes on from it, to the same result.
+    `min over f, zeta of 1/2 |A_1 f - p_1|^2 + sum over moving visits k of 1/2 |A_k T(zeta_k) f - p_k|^2`,
+    with the priors of the settings, stage by stage. on_step: called after every step. checkpoint: where the
+    state after every block of steps is kept; a run that finds one there goes on from it, to the same result.
     """
     runner = Runner(study, settings, on_step=on_step, checkpoint=checkpoint)
     state = runner.run((checkpoint.load() if checkpoint else None) or runner.first_state())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from duotomo.errors import GeometryError
 from duotomo.methods.study import Study, Visit
 from duotomo.transforms import Translation
 
@@ -31,9 +32,9 @@ def centroid_mm(visit: Visit) -> torch.Tensor:
     pixel = center + u_mm[seen, None] * u_axis + v_mm[seen, None] * v_axis
     ray = torch.nn.functional.normalize(pixel - source, dim=1)
     across = torch.eye(3, dtype=torch.float64) - ray[:, :, None] * ray[:, None, :]
-    # Views from one place have no crossing: the least-squares solution of least norm is then a point on the ray.
-    sums = across.sum(dim=0), (across @ source[:, :, None]).sum(dim=0)
-    return torch.linalg.lstsq(sums[0], sums[1], driver="gelsd").solution[:, 0]
+    # Views from one place do not cross: the solution of least norm is then a point on the ray.
+    inverse: torch.Tensor = torch.linalg.pinv(across.sum(dim=0), hermitian=True)
+    return (inverse @ (across @ source[:, :, None]).sum(dim=0))[:, 0]
 
 
 def first_translations_mm(study: Study) -> list[list[float]]:
@@ -54,9 +55,19 @@ def first_translations_mm(study: Study) -> list[list[float]]:
 
 
 def first_params(study: Study, *, guess: bool = True) -> list[torch.Tensor]:
-    """Return the parameters of a `Translation` that each moving visit starts from; without `guess`, none."""
+    """Return the parameters of a `Translation` that each moving visit starts from; no `guess`, no shift."""
     shifts = [Translation(study.grid_of(visit)) for visit in study.moving]
-    if not guess:
-        return [shift.identity() for shift in shifts]
-    pairs = zip(shifts, first_translations_mm(study), strict=True)
-    return [shift.params(translation_mm=shift_mm) for shift, shift_mm in pairs]
+    starts_mm = first_translations_mm(study) if guess else [[0.0, 0.0, 0.0] for _ in shifts]
+    params = [shift.params(translation_mm=mm) for shift, mm in zip(shifts, starts_mm, strict=True)]
+    for number, (shift, row, mm) in enumerate(zip(shifts, params, starts_mm, strict=True), start=2):
+        try:
+            shift.warp(row, study.grid, shift.grid)
+        except GeometryError as error:
+            x, y, z = mm
+            remedy = "whether the data show one breast" if guess else "first_guess=True"
+            raise GeometryError(
+                f"Study, visit {number}: expected its grid to meet that of the reference when moved by the "
+                f"start, (x, y, z) = ({x:.4g}, {y:.4g}, {z:.4g}) mm; got grids that share no volume. Check "
+                f"center_mm of both grids, the origins of both scans, and {remedy}."
+            ) from error
+    return params

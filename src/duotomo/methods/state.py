@@ -71,15 +71,16 @@ OnRecord = Callable[[Record], None]
 class Result:
     """What a method found.
 
-    volume: of the reference visit, (z, y, x), 1/mm. others: further volumes by name, such as those of the
-    moving visits. transforms, params: moving_to_reference of each moving visit. applications: of projectors
-    or adjoints, one visit each.
+    volume: of the reference visit, (z, y, x) on `grid`, 1/mm. others: further volumes by name, such as those
+    of the moving visits; on `grid` too, but for those that `grids` names. transforms, params:
+    moving_to_reference of each moving visit. applications: of projectors or adjoints, one visit each.
     """
 
     method: str
     grid: VolumeGrid
     volume: torch.Tensor = field(repr=False)
     others: dict[str, torch.Tensor] = field(default_factory=dict, repr=False)
+    grids: dict[str, VolumeGrid] = field(default_factory=dict)
     transforms: tuple[Transform, ...]
     params: tuple[torch.Tensor, ...] = field(repr=False)
     status: Status

@@ -37,7 +37,8 @@ class Visit:
         if not bool((self.projections > 0).any()):
             raise DuotomoError(
                 f"{where}: expected projections of an object; got no positive line integral among "
-                f"{self.projections.numel()}. Check the file, and that line integrals were passed, not counts."
+                f"{self.projections.numel()}. Check the file, and that line integrals were passed, not "
+                f"counts."
             )
         if self.weights is not None:
             like = self.projections
@@ -68,7 +69,14 @@ class Study:
 
     def __post_init__(self) -> None:
         if not self.visits:
-            raise DuotomoError("Study: expected at least one visit; got none. Pass the reference visit first.")
+            raise DuotomoError(
+                "Study: expected at least one visit; got none. Pass the reference visit first."
+            )
+        if self.reference.grid not in (None, self.grid):
+            raise GeometryError(
+                f"Study: expected the reference visit on the grid of the study, {self.grid}; got "
+                f"{self.reference.grid}. Leave its grid out."
+            )
         like = self.visits[0].projections
         for number, visit in enumerate(self.visits, start=1):
             where = f"Study, visit {number}"

@@ -1,0 +1,234 @@
+"""Reconstruction and registration in turn: a volume of each visit, brought together after every turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import torch
+
+from duotomo.errors import DuotomoError
+from duotomo.methods.blocks import volume_block
+from duotomo.methods.course import Course
+from duotomo.methods.level import Level, resampled
+from duotomo.methods.models import Model
+from duotomo.methods.problem import Problem
+from duotomo.methods.registration import Misfit, register_once
+from duotomo.methods.runner import VOLUME
+from duotomo.methods.scales import Scales, scales_of
+from duotomo.methods.sequential import in_both_frames, one_visit
+from duotomo.methods.settings import Settings, Stage
+from duotomo.methods.start import first_params
+from duotomo.methods.state import Checkpoint, OnRecord, Result, State
+from duotomo.methods.study import Study
+from duotomo.methods.updates import Estimates, Update, replaced
+from duotomo.objectives import SumOfSquares
+from duotomo.solvers import Status
+from duotomo.transforms import Transform
+
+Motion = tuple[Transform, torch.Tensor]
+
+
+def iterative(
+    study: Study,
+    settings: Settings,
+    *,
+    update: Update = replaced,
+    volume_steps: int = 10,
+    motion_steps: int = 5,
+    misfit: Misfit = SumOfSquares,
+    on_step: OnRecord | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Result:
+    """Return a volume of each visit, and the motion between them, from a few steps on each in turn.
+
+    One iteration is `volume_steps` steps of L-BFGS on `1/2 |A_k f_k - p_k|^2`, with the settings' priors, for
+    each visit k by itself; up to `motion_steps` steps on `1/2 |T(zeta_k) f_1 - f_k|^2`, from the motion so
+    far; and the update, which makes the volumes of the next iteration. The last iteration has no update.
+
+    A stage of the settings makes `n_steps / volume_steps` iterations, at least one; without a model it makes
+    reconstructions only. Volumes of moving visits are among `others`: "visit_2" in its own frame,
+    "visit_2_registered" in that of the reference. update: replaced, averaged or symmetric. misfit: what the
+    registration minimises. on_step: called after every step of either kind. checkpoint: where the state after
+    every iteration is kept; a run that finds one there goes on from it, to the same result.
+    """
+    for name, count in (("volume_steps", volume_steps), ("motion_steps", motion_steps)):
+        if count < 1:
+            raise DuotomoError(f"iterative: expected {name} >= 1; got {count}. Allow at least one.")
+    turns = _Turns(study, settings, update, volume_steps, motion_steps, misfit, on_step)
+    state = (checkpoint.load() if checkpoint is not None else None) or turns.first_state()
+    while state.stage < len(settings.stages) and state.status is not Status.DIVERGED:
+        state = turns.advance(state)
+        if checkpoint is not None:
+            checkpoint.save(state)
+    motion = turns.motion(state)
+    volumes = [state.volumes[name] for name in turns.names]
+    others, grids = in_both_frames(study, volumes, motion, coarsen=state.coarsen)
+    return Result(
+        method="iterative",
+        grid=study.grid.coarsen(state.coarsen),
+        volume=volumes[0],
+        others=others,
+        grids=grids,
+        transforms=tuple(transform for transform, _ in motion),
+        params=state.params,
+        status=state.status,
+        reason=state.reason,
+        applications=state.applications,
+        seconds=state.seconds,
+        history=state.history,
+    )
+
+
+class _Turns:
+    """Makes the state after an iteration from the state before it."""
+
+    def __init__(
+        self,
+        study: Study,
+        settings: Settings,
+        update: Update,
+        volume_steps: int,
+        motion_steps: int,
+        misfit: Misfit,
+        on_step: OnRecord | None,
+    ) -> None:
+        self.study, self.settings, self.update, self.misfit = study, settings, update, misfit
+        self.volume_steps, self.motion_steps, self._on_step = volume_steps, motion_steps, on_step
+        self._alone = [one_visit(study, index) for index in range(len(study.visits))]
+        self.names = [VOLUME, *(f"visit_{number}" for number in range(2, len(study.visits) + 1))]
+        self._levels: list[Level] = []
+        self._scales: list[Scales] = []
+
+    def first_state(self) -> State:
+        """Return empty volumes, and the first guess of the motion."""
+        coarsen, like = self.settings.stages[0].coarsen, self.study.reference.projections
+        grids = [alone.grid.coarsen(coarsen) for alone in self._alone]
+        return State(
+            stage=0,
+            block=0,
+            volumes={name: like.new_zeros(grid.shape) for name, grid in zip(self.names, grids, strict=True)},
+            coarsen=coarsen,
+            model="translation",
+            params=tuple(first_params(self.study, guess=self.settings.first_guess)),
+            status=Status.STEP_LIMIT,
+            reason="Nothing has been computed yet.",
+            applications=0,
+            seconds=0.0,
+            history=(),
+        )
+
+    def motion(self, state: State) -> tuple[Motion, ...]:
+        """Return the transform and the parameters of each moving visit."""
+        model = Model.parse(state.model)
+        moved = zip(self.study.moving, state.params, strict=True)
+        return tuple((model.build(self.study.grid_of(visit)), params) for visit, params in moved)
+
+    def advance(self, state: State) -> State:
+        """Return the state after one more iteration, or after the step at which it diverged."""
+        began = time.perf_counter()
+        stage = self.settings.stages[state.stage]
+        levels = self._at(stage.coarsen)
+        n_turns = max(1, stage.n_steps // self.volume_steps)
+        course = Course(
+            state, lambda: sum(level.applications for level in levels), self._on_step, began=began
+        )
+        volumes, motion, model = self._carried(state, stage), self.motion(state), state.model
+        ended = self._reconstruct(volumes, course)
+        if ended is None and stage.model is not None and motion:
+            model = str(stage.model)
+            motion, ended = self._register(volumes, motion, stage, course, same=model == state.model)
+        last = (state.stage, state.block) == (len(self.settings.stages) - 1, n_turns - 1)
+        if ended is None and not last and motion:
+            grids = tuple(level.grid for level in levels)
+            volumes = list(self.update(Estimates(volumes=tuple(volumes), grids=grids, motion=motion)))
+        done = state.block + 1 >= n_turns
+        status, reason = ended or (Status.STEP_LIMIT, f"The limit of {n_turns} iterations was reached.")
+        return State(
+            stage=state.stage + 1 if done else state.stage,
+            block=0 if done else state.block + 1,
+            volumes=dict(zip(self.names, volumes, strict=True)),
+            coarsen=stage.coarsen,
+            model=model,
+            params=tuple(params for _, params in motion),
+            status=status,
+            reason=reason,
+            applications=course.applications,
+            seconds=course.seconds,
+            history=course.history,
+        )
+
+    def _carried(self, state: State, stage: Stage) -> list[torch.Tensor]:
+        """Return the volumes on the grids of a stage."""
+        volumes = []
+        for alone, level, name in zip(self._alone, self._levels, self.names, strict=True):
+            volume = state.volumes[name]
+            if stage.fresh and state.block == 0:
+                volumes.append(volume.new_zeros(level.grid.shape))
+            else:
+                volumes.append(resampled(volume, alone.grid.coarsen(state.coarsen), level.grid))
+        return volumes
+
+    def _reconstruct(self, volumes: list[torch.Tensor], course: Course) -> tuple[Status, str] | None:
+        """Make the steps of every visit's own volume, in place; return how they ended, if not well."""
+        priors, memory = self.settings.priors, self.settings.solver.memory
+        for index, level in enumerate(self._levels):
+            if index == len(self._scales):
+                self._scales.append(scales_of(self._alone[index], priors))
+            block = volume_block(
+                Problem(level, (), priors, self._scales[index]),
+                volumes[index],
+                (),
+                memory=memory,
+                n_steps=self.volume_steps,
+                tolerance=0.0,
+                on_step=course.of(f"visit {index + 1} at {_finest_mm(level):g} mm"),
+            )
+            volumes[index] = block.volume
+            if block.status is Status.DIVERGED:
+                return Status.DIVERGED, f"Reconstruction of visit {index + 1}: {block.reason}"
+        return None
+
+    def _register(
+        self,
+        volumes: Sequence[torch.Tensor],
+        motion: tuple[Motion, ...],
+        stage: Stage,
+        course: Course,
+        *,
+        same: bool,
+    ) -> tuple[tuple[Motion, ...], tuple[Status, str] | None]:
+        """Return the motion of every moving visit, and how the search for it ended, if not well.
+
+        same: the motion is already of the stage's model.
+        """
+        assert stage.model is not None
+        found: list[Motion] = []
+        ended = None
+        reference, *moving = self._levels
+        for index, (level, start) in enumerate(zip(moving, motion, strict=True)):
+            one = register_once(
+                volumes[0],
+                volumes[index + 1],
+                grid=reference.grid,
+                moving_grid=level.grid,
+                transform=start[0] if same else stage.model.build(self._alone[index + 1].grid),
+                settings=self.settings,
+                start=start,
+                n_steps=self.motion_steps,
+                misfit=self.misfit,
+                on_step=course.of(f"{stage.model} of visit {index + 2} at {_finest_mm(reference):g} mm"),
+            )
+            found.append((one.transform, one.params))
+            if one.solution.status is Status.DIVERGED and ended is None:
+                ended = Status.DIVERGED, f"Registration of visit {index + 2}: {one.solution.reason}"
+        return tuple(found), ended
+
+    def _at(self, coarsen: tuple[int, int, int]) -> list[Level]:
+        if not self._levels or self._levels[0].coarsen != coarsen:
+            self._levels = [Level(alone, coarsen) for alone in self._alone]
+        return self._levels
+
+
+def _finest_mm(level: Level) -> float:
+    return min(level.grid.spacing_mm)

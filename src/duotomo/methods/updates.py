@@ -1,0 +1,70 @@
+"""How the iterative method brings what one visit has shown into the volumes of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from duotomo.geometry import VolumeGrid
+from duotomo.methods.registration import seen_in_reference
+from duotomo.transforms import Transform
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimates:
+    """A volume of each visit in its own frame, the reference first, and the motion between them.
+
+    volumes: f_1, f_2, ..., each (z, y, x) on its grid of `grids`. motion: transform and parameters,
+    moving_to_reference, of each moving visit.
+    """
+
+    volumes: tuple[torch.Tensor, ...] = field(repr=False)
+    grids: tuple[VolumeGrid, ...]
+    motion: tuple[tuple[Transform, torch.Tensor], ...] = field(repr=False)
+
+    def moving_in_reference(self) -> torch.Tensor:
+        """Return the mean over the moving visits k of `f_k(T_k^-1(x))`, on the reference grid."""
+        total = torch.zeros_like(self.volumes[0])
+        moving = zip(self.volumes[1:], self.grids[1:], self.motion, strict=True)
+        for volume, grid, (transform, params) in moving:
+            total += seen_in_reference(volume, transform, params, grid=self.grids[0], moving_grid=grid)
+        return total / len(self.motion)
+
+    def reference_in_moving(self) -> tuple[torch.Tensor, ...]:
+        """Return `f_1(T_k(x))` on the grid of each moving visit."""
+        return tuple(
+            transform.warp(params, self.grids[0], grid)(self.volumes[0])
+            for grid, (transform, params) in zip(self.grids[1:], self.motion, strict=True)
+        )
+
+
+Update = Callable[[Estimates], tuple[torch.Tensor, ...]]
+"""Returns the volumes that the next reconstructions start from, in the order of the visits."""
+
+
+def replaced(estimates: Estimates) -> tuple[torch.Tensor, ...]:
+    """Put what the moving visits show in place of the reference volume: `f_1 <- T^-1 f_2`.
+
+    >>> from duotomo.transforms import Translation
+    >>> grid = VolumeGrid.on_detector((1, 1, 4), (1.0, 1.0, 1.0))
+    >>> f_1, f_2 = torch.tensor([[[[0.0, 8.0, 0.0, 0.0]]], [[[2.0, 4.0, 0.0, 0.0]]]])
+    >>> motion = Translation(grid), torch.tensor([1.0, 0.0, 0.0])
+    >>> both = Estimates(volumes=(f_1, f_2), grids=(grid, grid), motion=(motion,))
+    >>> [volume.flatten().tolist() for volume in replaced(both)]
+    [[0.0, 2.0, 4.0, 0.0], [2.0, 4.0, 0.0, 0.0]]
+    """
+    return estimates.moving_in_reference(), *estimates.volumes[1:]
+
+
+def averaged(estimates: Estimates) -> tuple[torch.Tensor, ...]:
+    """Let the reference volume be the mean of both: `f_1 <- (f_1 + T^-1 f_2) / 2`."""
+    reference, *moving = estimates.volumes
+    return (reference + estimates.moving_in_reference()) / 2, *moving
+
+
+def symmetric(estimates: Estimates) -> tuple[torch.Tensor, ...]:
+    """Let every volume be a mean of both: `f_1 <- (f_1 + T^-1 f_2) / 2`, and `f_2 <- (f_2 + T f_1) / 2`."""
+    seen = zip(estimates.volumes[1:], estimates.reference_in_moving(), strict=True)
+    return averaged(estimates)[0], *((volume + reference) / 2 for volume, reference in seen)

@@ -1,0 +1,105 @@
+"""A run that is killed goes on to the same result, and says on the way where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from duotomo.methods import (
+    Alternating,
+    Record,
+    Result,
+    Settings,
+    Study,
+    iterative,
+    sequential,
+    simultaneous,
+    with_known_motion,
+)
+from tests.methods.studies import Memory, seen, short, shifted, study
+
+MOTIONS = (shifted(4.0, -2.0, 1.0), shifted(-3.0, 1.0, 2.0))
+Method = Callable[..., Result]
+
+
+def alternating(of: Study, settings: Settings, **options: Any) -> Result:
+    solver = Alternating(volume_steps=2, motion_steps=2, memory=3, block=2)
+    return simultaneous(of, replace(settings, solver=solver), **options)
+
+
+def known(of: Study, settings: Settings, **options: Any) -> Result:
+    return with_known_motion(of, settings, MOTIONS[: len(of.moving)], **options)
+
+
+METHODS: dict[str, Method] = {
+    "coupled": simultaneous,
+    "alternating": alternating,
+    "known": known,
+    "sequential": sequential,
+    "iterative": partial(iterative, volume_steps=2, motion_steps=2),
+}
+
+
+def untimed(history: tuple[Record, ...]) -> list[Record]:
+    return [replace(record, seconds=0.0) for record in history]
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("n_moving", [0, 2])
+def test_every_state_leads_to_the_same_result(name: str, n_moving: int) -> None:
+    method, of, settings = METHODS[name], study(*MOTIONS[:n_moving]), short()
+    kept = Memory()
+    whole = method(of, settings, checkpoint=kept)
+    assert len(kept.states) > len(settings.stages)
+    for state in kept.states:
+        resumed = method(of, settings, checkpoint=Memory(state))
+        assert torch.equal(resumed.volume, whole.volume)
+        assert resumed.others.keys() == whole.others.keys()
+        assert all(torch.equal(resumed.others[key], whole.others[key]) for key in whole.others)
+        assert all(torch.equal(one, two) for one, two in zip(resumed.params, whole.params, strict=True))
+        assert (resumed.status, resumed.reason) == (whole.status, whole.reason)
+        assert resumed.applications == whole.applications
+        assert untimed(resumed.history) == untimed(whole.history)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_nobody_watching_changes_nothing(name: str) -> None:
+    method, of, settings = METHODS[name], study(MOTIONS[0]), short("bspline:4,4,4")
+    watched = method(of, settings, checkpoint=Memory(), on_step=lambda _: None)
+    assert torch.equal(method(of, settings).volume, watched.volume)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_records_go_forward(name: str) -> None:
+    records: list[Record] = []
+    result = METHODS[name](study(MOTIONS[0]), short(), on_step=records.append)
+    assert tuple(records) == result.history
+    assert [record.step for record in records] == list(range(1, len(records) + 1))
+    for field in ("stage", "applications", "seconds"):
+        values = [getattr(record, field) for record in records]
+        assert values == sorted(values)
+    assert records[-1].applications <= result.applications
+    assert records[-1].seconds <= result.seconds
+    assert 0 < records[0].applications
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_transform_is_that_of_its_visit(name: str) -> None:
+    own = MOTIONS[0][0].grid.coarsen(1)
+    of = Study(grid=own, visits=(seen(), *(seen(motion) for motion in MOTIONS)))
+    result = METHODS[name](of, short())
+    assert len(result.transforms) == len(result.params) == 2
+    for transform, params in zip(result.transforms, result.params, strict=True):
+        assert params.shape == (transform.n_params,)
+    # The two visits moved to opposite sides.
+    x_mm = [
+        float(transform.points(params, torch.tensor([0.0, 20.0, 25.0]))[0])
+        for transform, params in zip(result.transforms, result.params, strict=True)
+    ]
+    assert x_mm[0] > 2.0
+    assert x_mm[1] < -1.5

@@ -1,0 +1,160 @@
+"""One volume and the motion of all visits: found without noise, whatever the visits are like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from math import radians
+
+import pytest
+import torch
+
+from duotomo.errors import DuotomoError, GeometryError
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.methods import Alternating, Coupled, Model, Settings, Study, simultaneous, with_known_motion
+from duotomo.solvers import Status
+from tests.methods.studies import (
+    GRID,
+    SCAN,
+    Motion,
+    error_mm,
+    seen,
+    shifted,
+    short,
+    stages,
+    study,
+    truth,
+    turned,
+)
+
+SHIFT = shifted(5.0, -3.0, 4.0)
+TURN = turned(3.0, 8.0, -4.0, translation_mm=(4.0, -2.0, 3.0))
+VOXEL_MM = GRID.spacing_mm[0]
+
+OTHER_SCAN = Acquisition.tilting_arc(
+    n_views=9,
+    angle_range_rad=radians(40),
+    detector_tilt_range_rad=radians(4),
+    source_to_detector_mm=700.0,
+    pivot_height_mm=0.0,
+    detector_shape=(24, 36),
+    pixel_spacing_mm=(2.5, 2.0),
+)
+OTHER_GRID = VolumeGrid(shape=(17, 15, 18), spacing_mm=(2.5, 3.0, 3.0), center_mm=(25.0, 22.0, -4.0))
+
+
+def settings(*models: str, coupled: bool = True, first_guess: bool = True) -> Settings:
+    return Settings(
+        stages=stages(*models, n_steps=40 if coupled else 8),
+        solver=Coupled() if coupled else Alternating(),
+        first_guess=first_guess,
+    )
+
+
+@pytest.mark.parametrize("coupled", [True, False])
+@pytest.mark.parametrize(
+    ("motion", "models", "first_guess"),
+    [(SHIFT, ("translation",), False), (TURN, ("translation", "rigid"), True)],
+)
+def test_motion_is_found(motion: Motion, models: tuple[str, ...], first_guess: bool, coupled: bool) -> None:
+    found = simultaneous(study(motion), settings(*models, coupled=coupled, first_guess=first_guess))
+    error = error_mm((found.transforms[0], found.params[0]), motion)
+    assert error < 0.3 * VOXEL_MM < error_mm(shifted(0.0, 0.0, 0.0), motion) / 5
+    assert found.grid == GRID
+    assert found.volume.dtype == torch.float32
+
+
+def test_three_visits() -> None:
+    motions = (SHIFT, shifted(-4.0, 2.0, -3.0))
+    found = simultaneous(study(*motions), settings("translation"))
+    for pair, motion in zip(zip(found.transforms, found.params, strict=True), motions, strict=True):
+        assert error_mm(pair, motion) < 0.3 * VOXEL_MM
+
+
+def test_visits_on_other_machines_and_grids() -> None:
+    motion = shifted(5.0, -3.0, 4.0, grid=OTHER_GRID)
+    visits = (seen(), seen(motion, acquisition=OTHER_SCAN, grid=OTHER_GRID))
+    found = simultaneous(Study(grid=GRID, visits=visits), settings("translation", "rigid"))
+    assert found.transforms[0].grid == OTHER_GRID
+    assert error_mm((found.transforms[0], found.params[0]), motion) < 0.3 * VOXEL_MM
+
+
+@pytest.mark.parametrize("coupled", [True, False])
+def test_double_precision(coupled: bool) -> None:
+    found = simultaneous(study(SHIFT, dtype=torch.float64), settings("translation", coupled=coupled))
+    assert found.volume.dtype == torch.float64
+    assert error_mm((found.transforms[0], found.params[0]), SHIFT) < 0.1 * VOXEL_MM
+
+
+def test_rays_without_weight_do_not_matter() -> None:
+    """Data that are spoilt where the weights are zero give the same result, bit for bit."""
+    of = study(SHIFT)
+    visits: list[list[object]] = [[], []]
+    for visit in of.visits:
+        weights = torch.full_like(visit.projections, 1e4)
+        weights[:, 5:7] = 0.0
+        spoilt = torch.where(weights > 0, visit.projections, torch.full_like(weights, 9.0))
+        for kind, views in zip(visits, (visit.projections, spoilt), strict=True):
+            kind.append(replace(visit, projections=views, weights=weights))
+    clean, dirty = (simultaneous(replace(of, visits=tuple(v)), settings("translation")) for v in visits)
+    assert error_mm((clean.transforms[0], clean.params[0]), SHIFT) < 0.3 * VOXEL_MM
+    assert torch.equal(dirty.params[0], clean.params[0])
+
+
+def test_the_second_visit_makes_the_volume_better() -> None:
+    of, fixed = study(TURN), Settings(stages=stages(None, n_steps=60))
+    one = with_known_motion(replace(of, visits=of.visits[:1]), fixed, [])
+    both = with_known_motion(of, fixed, [TURN])
+    errors = [float((result.volume - truth()).norm() / truth().norm()) for result in (one, both)]
+    assert errors[1] < 0.9 * errors[0]
+    assert torch.equal(both.params[0], TURN[1])
+    assert both.transforms == (TURN[0],)
+
+
+@pytest.mark.parametrize("solver", [Coupled(block=7), Alternating(volume_steps=3, block=2)])
+@pytest.mark.parametrize("model", ["rigid", "bspline:4,4,4"])
+def test_no_step_raises_the_objective(solver: Coupled | Alternating, model: str) -> None:
+    """Steps on the volume and steps on the motion are measured by one objective."""
+    found = simultaneous(
+        study(TURN), Settings(stages=stages(model, n_steps=6), solver=solver, first_guess=False)
+    )
+    values = [record.objective for record in found.history]
+    # The weight of the bending energy is set anew for each block.
+    free = 1e-4 if model == "rigid" else 1e-2
+    assert all(after <= before * (1 + free) for before, after in pairwise(values))
+    assert values[-1] < 0.5 * values[0]
+
+
+def test_the_papers_algorithm_runs_to_the_letter() -> None:
+    plain = Settings.plain(Model("rigid"), n_turns=4)
+    found = simultaneous(study(TURN), plain)
+    values = [record.objective for record in found.history]
+    assert all(after <= before * (1 + 1e-5) for before, after in pairwise(values))
+    assert values[-1] < 0.1 * values[0]
+    assert found.status is Status.STEP_LIMIT
+
+
+def test_stages_start_anew_where_they_say_so() -> None:
+    first, last = stages(None, n_steps=5)[0], stages(None, n_steps=9)[0]
+    of = study(TURN)
+    anew = with_known_motion(of, Settings(stages=(first, replace(last, fresh=True))), [TURN])
+    alone = with_known_motion(of, Settings(stages=(last,)), [TURN])
+    assert torch.equal(anew.volume, alone.volume)
+
+
+def test_a_schedule_needs_a_model_or_a_motion() -> None:
+    with pytest.raises(DuotomoError, match="expected a model in the first stage, or a known motion; got neither"):
+        simultaneous(study(SHIFT), Settings(stages=stages(None, "rigid", n_steps=3)))
+    assert simultaneous(study(), Settings(stages=stages(None, n_steps=3))).transforms == ()
+
+
+def test_a_moving_grid_elsewhere_is_refused() -> None:
+    beside = replace(GRID, center_mm=(GRID.center_mm[0], GRID.center_mm[1], 55.0))
+    wide = replace(SCAN, detector_shape=(16, 80))
+    views = torch.ones(wide.shape)
+    visit = replace(seen(), projections=views, acquisition=wide, grid=beside)
+    of = Study(grid=GRID, visits=(seen(), visit))
+    with pytest.raises(GeometryError, match="Study, visit 2: expected its grid to meet that of the reference"):
+        simultaneous(of, replace(short(), first_guess=False))
+    with pytest.raises(GeometryError, match="expected the moving grid to land on the reference grid"):
+        with_known_motion(of, short(), [shifted(0.0, 0.0, 0.0, grid=beside)])
