@@ -44,7 +44,9 @@ def shifted(*translation_mm: float, grid: VolumeGrid = GRID) -> Motion:
     return shift, shift.params(translation_mm=translation_mm)
 
 
-def turned(*rotation_deg: float, translation_mm: tuple[float, float, float], grid: VolumeGrid = GRID) -> Motion:
+def turned(
+    *rotation_deg: float, translation_mm: tuple[float, float, float], grid: VolumeGrid = GRID
+) -> Motion:
     """Return a rigid motion, xyz."""
     rigid = Rigid(grid)
     return rigid, rigid.params(rotation_deg=rotation_deg, translation_mm=translation_mm)

@@ -73,9 +73,7 @@ def test_a_coarse_voxel_is_the_mean_of_those_it_unites(coarsen: tuple[int, int, 
     f_z, f_y, f_x = coarsen
     assert means.shape == (ceil(5 / f_z), ceil(6 / f_y), ceil(7 / f_x))
     for z, y, x in [(0, 0, 0), tuple(n - 1 for n in means.shape)]:
-        block = volume[
-            z * f_z : (z + 1) * f_z, y * f_y : (y + 1) * f_y, x * f_x : (x + 1) * f_x
-        ]
+        block = volume[z * f_z : (z + 1) * f_z, y * f_y : (y + 1) * f_y, x * f_x : (x + 1) * f_x]
         torch.testing.assert_close(means[z, y, x], block.mean())
 
 
@@ -103,7 +101,7 @@ def test_a_volume_on_its_own_grid_is_not_touched() -> None:
 
 
 def test_whitened_noise_keeps_its_pull_where_it_is_averaged() -> None:
-    """The rms of A^T n per voxel follows from white noise, however it was binned: checked by binning noise."""
+    """The rms of A^T n over voxels that a level states is that of noise which was binned with the data."""
     visit = seen(dtype=torch.float64)
     generator = torch.Generator().manual_seed(1)
     noise = torch.randn(visit.projections.shape, generator=generator, dtype=torch.float64)

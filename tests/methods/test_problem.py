@@ -30,9 +30,7 @@ def somewhere(one: Problem, seed: int = 0) -> tuple[torch.Tensor, list[torch.Ten
     """Return a volume with negative values, and parameters."""
     generator = torch.Generator().manual_seed(seed)
     volume = 0.03 * torch.randn(one.level.grid.shape, generator=generator, dtype=torch.float64) + 0.02
-    rows = [
-        0.3 * torch.randn(t.n_params, generator=generator, dtype=torch.float64) for t in one.transforms
-    ]
+    rows = [0.3 * torch.randn(t.n_params, generator=generator, dtype=torch.float64) for t in one.transforms]
     return volume, rows
 
 

@@ -21,7 +21,7 @@ from duotomo.methods import (
     simultaneous,
     with_known_motion,
 )
-from tests.methods.studies import Memory, seen, short, shifted, study
+from tests.methods.studies import Memory, seen, shifted, short, study
 
 MOTIONS = (shifted(4.0, -2.0, 1.0), shifted(-3.0, 1.0, 2.0))
 Method = Callable[..., Result]
@@ -85,7 +85,7 @@ def test_records_go_forward(name: str) -> None:
         assert values == sorted(values)
     assert records[-1].applications <= result.applications
     assert records[-1].seconds <= result.seconds
-    assert 0 < records[0].applications
+    assert records[0].applications > 0
 
 
 @pytest.mark.parametrize("name", METHODS)

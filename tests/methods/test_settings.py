@@ -30,7 +30,7 @@ def test_total_variation_needs_smoothing() -> None:
 
 
 def test_there_is_a_stage() -> None:
-    with pytest.raises(DuotomoError, match="expected at least one stage; got none. Use Settings.staged"):
+    with pytest.raises(DuotomoError, match=r"expected at least one stage; got none\. Use Settings\.staged"):
         Settings(stages=())
 
 

@@ -51,10 +51,14 @@ def settings(*models: str, coupled: bool = True, first_guess: bool = True) -> Se
     )
 
 
-@pytest.mark.parametrize("coupled", [True, False])
 @pytest.mark.parametrize(
-    ("motion", "models", "first_guess"),
-    [(SHIFT, ("translation",), False), (TURN, ("translation", "rigid"), True)],
+    ("motion", "models", "first_guess", "coupled"),
+    [
+        (SHIFT, ("translation",), False, True),
+        (SHIFT, ("translation",), True, False),
+        (TURN, ("translation", "rigid"), True, True),
+        (TURN, ("translation", "rigid"), True, False),
+    ],
 )
 def test_motion_is_found(motion: Motion, models: tuple[str, ...], first_guess: bool, coupled: bool) -> None:
     found = simultaneous(study(motion), settings(*models, coupled=coupled, first_guess=first_guess))
@@ -143,7 +147,9 @@ def test_stages_start_anew_where_they_say_so() -> None:
 
 
 def test_a_schedule_needs_a_model_or_a_motion() -> None:
-    with pytest.raises(DuotomoError, match="expected a model in the first stage, or a known motion; got neither"):
+    with pytest.raises(
+        DuotomoError, match="expected a model in the first stage, or a known motion; got neither"
+    ):
         simultaneous(study(SHIFT), Settings(stages=stages(None, "rigid", n_steps=3)))
     assert simultaneous(study(), Settings(stages=stages(None, n_steps=3))).transforms == ()
 
@@ -154,7 +160,9 @@ def test_a_moving_grid_elsewhere_is_refused() -> None:
     views = torch.ones(wide.shape)
     visit = replace(seen(), projections=views, acquisition=wide, grid=beside)
     of = Study(grid=GRID, visits=(seen(), visit))
-    with pytest.raises(GeometryError, match="Study, visit 2: expected its grid to meet that of the reference"):
+    with pytest.raises(
+        GeometryError, match="Study, visit 2: expected its grid to meet that of the reference"
+    ):
         simultaneous(of, replace(short(), first_guess=False))
     with pytest.raises(GeometryError, match="expected the moving grid to land on the reference grid"):
         with_known_motion(of, short(), [shifted(0.0, 0.0, 0.0, grid=beside)])

@@ -116,6 +116,8 @@ def test_grids_that_share_no_volume_need_a_guess() -> None:
     middles_mm = [(x + 60.0, y, z) for x, y, z in SCAN.detector_center_mm]
     beside = replace(SCAN, source_mm=moved_mm, detector_center_mm=middles_mm)
     both = Study(grid=GRID, visits=(seen(), seen(motion, acquisition=beside, grid=far)))
-    with pytest.raises(GeometryError, match=r"visit 2: .*share no volume.* Check center_mm .*first_guess=True"):
+    with pytest.raises(
+        GeometryError, match=r"visit 2: .*share no volume.* Check center_mm .*first_guess=True"
+    ):
         first_params(both, guess=False)
     torch.testing.assert_close(first_params(both)[0], motion[1], atol=0.1, rtol=0)

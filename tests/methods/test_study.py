@@ -16,7 +16,9 @@ ONES = torch.ones(SCAN.shape)
 
 
 def test_projections_must_show_something() -> None:
-    with pytest.raises(DuotomoError, match="expected projections of an object; got no positive line integral"):
+    with pytest.raises(
+        DuotomoError, match="expected projections of an object; got no positive line integral"
+    ):
         Visit(projections=torch.zeros(SCAN.shape), acquisition=SCAN)
     with pytest.raises(DuotomoError, match="got no positive line integral"):
         Visit(projections=-ONES, acquisition=SCAN)
@@ -43,7 +45,9 @@ def test_shapes_must_fit_the_scan() -> None:
 
 def test_weights_are_inverse_variances() -> None:
     for weights in (-ONES, torch.zeros(SCAN.shape)):
-        with pytest.raises(DuotomoError, match="expected weights >= 0, some of them positive; got values from"):
+        with pytest.raises(
+            DuotomoError, match="expected weights >= 0, some of them positive; got values from"
+        ):
             Visit(projections=ONES, acquisition=SCAN, weights=weights)
     with pytest.raises(DtypeError, match=r"expected weights of torch.float32; got torch.float64"):
         Visit(projections=ONES, acquisition=SCAN, weights=ONES.double())
@@ -78,7 +82,9 @@ def test_rays_must_meet_the_grid() -> None:
     far = VolumeGrid(shape=(4, 4, 4), spacing_mm=(3.0, 3.0, 3.0), center_mm=(20.0, 20.0, 900.0))
     with pytest.raises(GeometryError, match=r"visit 1: expected rays that meet the grid, z 14 to 26 mm"):
         Study(grid=far, visits=(seen(),))
-    with pytest.raises(GeometryError, match=r"Study, visit 2: expected rays .* Check the units and the origin"):
+    with pytest.raises(
+        GeometryError, match=r"Study, visit 2: expected rays .* Check the units and the origin"
+    ):
         Study(grid=GRID, visits=(seen(), replace(seen(), grid=far)))
 
 

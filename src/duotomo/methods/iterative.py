@@ -215,6 +215,7 @@ class _Turns:
                 transform=start[0] if same else stage.model.build(self._alone[index + 1].grid),
                 settings=self.settings,
                 start=start,
+                stiffness=stage.stiffness,
                 n_steps=self.motion_steps,
                 misfit=self.misfit,
                 on_step=course.of(f"{stage.model} of visit {index + 2} at {_finest_mm(reference):g} mm"),

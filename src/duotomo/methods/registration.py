@@ -58,6 +58,7 @@ def register(
             moving_grid=moving_grid.coarsen(stage.coarsen),
             transform=_model(stage, moving_grid),
             settings=settings,
+            stiffness=stage.stiffness,
             start=start,
             n_steps=n_steps,
             misfit=misfit,
@@ -83,20 +84,23 @@ def register_once(
     transform: Transform,
     settings: Settings,
     start: tuple[Transform, torch.Tensor],
+    stiffness: float = 1.0,
     n_steps: int = 30,
     misfit: Misfit = SumOfSquares,
     on_step: OnStep | None = None,
 ) -> Registered:
     """Return the motion of one model at one resolution, as `register` does for many.
 
-    transform: the model, on the moving visit's grid of any resolution.
+    transform: the model, on the moving visit's grid of any resolution. stiffness: multiplies the bending
+    energy of the settings' priors.
     """
     # Fitting a motion to itself would add rounding to it every time.
     params = start[1] if start[0] is transform else carried_over(*start, transform)
     objective = misfit(
         transform, reference, moving, reference=grid, moving=moving_grid, central_step=settings.central_step
     )
-    solution = _minimise(objective, transform, params, settings.priors.bending, n_steps, on_step)
+    bending = stiffness * settings.priors.bending
+    solution = _minimise(objective, transform, params, bending, n_steps, on_step)
     return Registered(transform=transform, params=solution.value, solution=solution)
 
 
@@ -142,10 +146,9 @@ def _model(stage: Stage, moving_grid: VolumeGrid) -> Transform:
 
 
 def _stages(settings: Settings) -> list[Stage]:
-    """Return each model's stages at each resolution once."""
-    chosen: list[Stage] = []
+    """Return each model's stages at each resolution and stiffness once."""
+    chosen: dict[tuple[object, ...], Stage] = {}
     for stage in settings.stages:
-        known = [(other.coarsen, other.model) for other in chosen]
-        if stage.model is not None and (stage.coarsen, stage.model) not in known:
-            chosen.append(stage)
-    return chosen
+        if stage.model is not None:
+            chosen.setdefault((stage.coarsen, stage.model, stage.stiffness), stage)
+    return list(chosen.values())

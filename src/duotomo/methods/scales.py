@@ -8,6 +8,7 @@ from duotomo.errors import DuotomoError
 from duotomo.methods.level import Level
 from duotomo.methods.settings import Priors, pyramid
 from duotomo.methods.study import Study, Visit
+from duotomo.operators import LinearOperator, Weighting
 from duotomo.reconstruct.noise import noise_level
 from duotomo.solvers import Cgls
 
@@ -34,7 +35,13 @@ def scales_of(study: Study, priors: Priors) -> Scales:
     reference stay below, of those voxels that attenuate at all.
     """
     level = Level(study, pyramid(study.grid)[0])
-    volume = Cgls(n_steps=5).solve(level.projectors[0], level.visits[0].projections).value
+    projector: LinearOperator = level.projectors[0]
+    data, weights = level.visits[0].projections, level.visits[0].weights
+    if weights is not None:
+        # Rays that do not count hold anything.
+        counts = (weights > 0).to(data)
+        projector, data = Weighting(counts) @ projector, counts * data
+    volume = Cgls(n_steps=5).solve(projector, data).value
     inside = volume[volume > 0.05 * volume.max()].double().sort().values
     return Scales(
         sigmas=tuple(_sigma(visit, priors.least_noise) for visit in study.visits),

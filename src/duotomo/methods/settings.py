@@ -146,10 +146,11 @@ class Settings:
         through: the models before `model`, stiffest first; None for all that are stiffer, but only the
         translation before a B-spline, which begins so stiff that it moves like an affine transform.
 
-        A first model on the coarsest level, the others on the next, the model itself on all finer ones. Then
-        the volume is made anew with the motion found, on two coarser levels, and both are polished together
-        at full resolution, in up to `n_steps` steps. A B-spline begins where there are enough voxels between
-        its control points, with a volume made for the motion before it, and grows softer from stage to stage.
+        A first model on the coarsest level, the others on the next, the model itself there and on the third.
+        Then the volume is made anew with the motion found, and both are polished together from the third
+        level to the full resolution, there in up to `n_steps` steps. A B-spline begins where there are enough
+        voxels between its control points, with a volume made for the motion before it, and grows softer from
+        stage to stage.
         """
         levels = pyramid(grid)
         if through is None:
@@ -158,10 +159,11 @@ class Settings:
         stages = [Stage(coarsen=levels[0], model=Model(through[0]) if through else model, n_steps=20)]
         stages += [Stage(coarsen=second, model=Model(name), n_steps=40) for name in through[1:]]
         if model.control_shape is None:
+            coarse = levels[:3]
             stages.append(Stage(coarsen=second, model=model, n_steps=150))
-            stages += [Stage(coarsen=level, model=model, n_steps=150) for level in levels[2:-1]]
-            stages += [Stage(coarsen=level, model=model, n_steps=60) for level in levels[2:][-1:]]
-            stages += _anew(levels[-3:-1], n_steps=200)
+            stages += [Stage(coarsen=level, model=model, n_steps=60) for level in coarse[2:]]
+            stages += _anew(coarse[:-1], n_steps=200)
+            stages += [Stage(coarsen=level, model=model, n_steps=120) for level in levels[2:-1]]
         else:
             fine = _fine_levels(grid, model.control_shape, levels)
             stages += _anew(levels[: levels.index(fine[0]) + 1], n_steps=100)

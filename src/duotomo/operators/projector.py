@@ -18,7 +18,7 @@ CHUNK_SHARE = 0.08
 """Working memory for scaled views, as a share of the volume."""
 
 CHUNK_PIXELS = 2**18
-"""Scaled views may have so many pixels (1 MiB) however small the volume is: fewer, larger passes are faster."""
+"""Scaled views may have so many pixels (1 MiB) however small the volume is: few large passes are faster."""
 
 
 class Projector(LinearOperator):
