@@ -42,11 +42,10 @@ def short_blocks() -> Settings:
     return Settings(
         stages=(
             Stage(coarsen=(2, 2, 2), model=Model("translation"), n_steps=9),
-            Stage(coarsen=(2, 2, 2), model=Model("rigid"), n_steps=12),
-            Stage(coarsen=(1, 1, 1), model=Model("affine"), n_steps=24),
+            Stage(coarsen=(2, 2, 2), model=Model("rigid"), n_steps=24),
+            Stage(coarsen=(1, 1, 1), model=Model("affine"), n_steps=36),
         ),
         solver=Coupled(block=3, memory=5),
         priors=Priors(),
-        motion_tolerance=0.0,
-        volume_tolerance=0.0,
+        tolerance=0.0,
     )

@@ -207,11 +207,13 @@ def test_the_fingerprint_is_that_of_all_that_matters() -> None:
         replace(reference, projections=reference.projections.double()),
         replace(reference, weights=draw(*reference.acquisition.shape, seed=1)),
         replace(reference, acquisition=replace(reference.acquisition, pixel_spacing_mm=(0.8, 0.61))),
-        replace(reference, grid=study().visits[2].grid),
     ):
         alone = replace(study(), visits=(changed,))
         whole = replace(study(), visits=(reference,))
         assert fingerprint(alone, method="m", settings=0) != fingerprint(whole, method="m", settings=0)
+    moved = replace(study(), visits=(reference, replace(reference, grid=study().visits[2].grid)))
+    still = replace(study(), visits=(reference, reference))
+    assert fingerprint(moved, method="m", settings=0) != fingerprint(still, method="m", settings=0)
 
 
 def test_the_fingerprint_is_the_same_in_every_process() -> None:

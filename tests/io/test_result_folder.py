@@ -23,6 +23,7 @@ from tests.io.saved_helpers import (
     GRID,
     SEEN,
     KilledError,
+    draw,
     history,
     killed_at,
     result,
@@ -88,6 +89,16 @@ def test_a_person_can_read_the_index_and_the_history(tmp_path: Path) -> None:
     assert [entry["model"] for entry in index["transforms"]] == ["Translation", "Rigid"]
     rows = list(csv.DictReader((tmp_path / "history.csv").read_text().splitlines()))
     assert [float(row["objective"]) for row in rows] == [record.objective for record in written.history]
+
+
+def test_volumes_of_moving_visits_keep_their_own_grids(tmp_path: Path) -> None:
+    seen = draw(*SEEN.shape, seed=8)
+    written = replace(result(), others={"visit_3": seen}, grids={"visit_3": SEEN})
+    write(tmp_path, written)
+    read = read_result(tmp_path)
+    assert torch.equal(read.others["visit_3"], seen)
+    assert read.grids["visit_3"].shape == SEEN.shape
+    assert read.grids["visit_3"].center_mm == pytest.approx(SEEN.center_mm)
 
 
 def test_a_study_of_one_visit(tmp_path: Path) -> None:

@@ -40,15 +40,17 @@ Writers = dict[str, tuple[str, Callable[[Path], None]]]
 class SavedResult:
     """What a result folder holds.
 
-    volume, others: (z, y, x); `volume` lies on `grid`. transforms: moving_to_reference of each moving visit,
-    with parameters, as the ITK files have them: they move points as the method's own transforms did. models,
-    params: the classes of the method's own, and their exact parameters. settings, versions: as written.
+    volume, others: (z, y, x); `volume` lies on `grid`, and the others on those of `grids`. transforms:
+    moving_to_reference of each moving visit, with parameters, as the ITK files have them: they move points as
+    the method's own transforms did. models, params: the classes of the method's own, and their exact
+    parameters. settings, versions: as written.
     """
 
     method: str
     grid: VolumeGrid
     volume: torch.Tensor = field(repr=False)
     others: dict[str, torch.Tensor] = field(repr=False)
+    grids: dict[str, VolumeGrid] = field(repr=False)
     transforms: tuple[tuple[Transform, torch.Tensor], ...] = field(repr=False)
     models: tuple[str, ...]
     params: tuple[torch.Tensor, ...] = field(repr=False)
@@ -158,7 +160,8 @@ def _writers(where: str, result: Result, study: Study) -> Writers:
                 f"{where}: expected other volumes to have names of letters, digits and underscores that no "
                 f"other file has; got {name!r}. Rename it."
             )
-        writers[name] = (".nii.gz", partial(write_volume, volume=volume, grid=result.grid))
+        grid = result.grids.get(name, result.grid)
+        writers[name] = (".nii.gz", partial(write_volume, volume=volume, grid=grid))
     return writers
 
 
@@ -180,12 +183,14 @@ def _read(folder: Path, index: dict[str, Any]) -> SavedResult:
         grid = VolumeGrid.from_json(json.dumps(index["grid"]))
         moved = [TRANSFORM.format(number + 1) for number in range(len(index["transforms"]))]
         named = [name for name in index["files"] if name not in (HISTORY, *moved)]
-        volumes = {name: read_volume(checked(folder, index, name))[0] for name in named}
+        read = {name: read_volume(checked(folder, index, name)) for name in named}
+        volumes = {name: volume for name, (volume, _) in read.items()}
         return SavedResult(
             method=index["method"],
             grid=grid,
             volume=volumes.pop(VOLUME),
             others=volumes,
+            grids={name: placed for name, (_, placed) in read.items() if name != VOLUME},
             transforms=tuple(read_transform(checked(folder, index, name), grid) for name in moved),
             models=tuple(described["model"] for described in index["transforms"]),
             params=tuple(torch.tensor(d["params"], dtype=torch.float64) for d in index["transforms"]),
