@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,7 @@ def main() -> None:
     )
     parser.add_argument("models", nargs="*", default=["affine"])
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--steps", type=int, default=300, help="at full resolution, in the last stage")
     options = parser.parse_args()
     device = options.device
     truth = torch.from_numpy(PHANTOM.voxels(GRID, oversample=1, dtype=np.float32)).to(device)
@@ -105,7 +107,7 @@ def main() -> None:
     assert inverse is not None
     moving_mm = AFFINE.points(inverse[1], reference_mm)
     for name in options.models:
-        settings = Settings.staged(GRID, Model.parse(name))
+        settings = Settings.staged(GRID, Model.parse(name), n_steps=options.steps)
         # Compiles, on one step of each stage.
         simultaneous(study, _short(settings))
         wait(device)
@@ -147,8 +149,6 @@ def main() -> None:
 
 
 def _short(settings: Settings) -> Settings:
-    from dataclasses import replace
-
     return replace(settings, stages=tuple(replace(stage, n_steps=2) for stage in settings.stages))
 
 
