@@ -65,9 +65,10 @@ class Trace:
         transform = Model.parse(state.model).build(GRID)
         self.points.append((state.applications, tre_mm(transform, state.params[0], self._true)))
 
-    def applications_to(self, tre: float) -> int | None:
-        """Return what the first block that ended within `tre` had cost."""
-        return next((count for count, reached in self.points if reached <= tre), None)
+
+def applications_to(tre: float, points: list[tuple[int, float]]) -> int | None:
+    """Return what the first block of a trace that ended within `tre` had cost."""
+    return next((count for count, reached in points if reached <= tre), None)
 
 
 def rows_of(case: int, data: str, methods: list[str], *, device: str, n_visits: int) -> list[Row]:
@@ -154,7 +155,7 @@ def _race(coupled: list[Row], alternating: list[Row]) -> str:
     shares, worse = [], 0
     for ours, theirs in zip(coupled, alternating, strict=True):
         goal = 1.05 * theirs["tre_mm"]
-        cost = next((count for count, reached in ours["trace"] if reached <= goal), None)
+        cost = applications_to(goal, ours["trace"])
         worse += ours["tre_mm"] > theirs["tre_mm"]
         if cost is not None:
             shares.append(cost / theirs["projector_applications"])
