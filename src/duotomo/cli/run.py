@@ -209,10 +209,14 @@ def _solve(
 
 
 def _function(method: Method) -> Callable[..., Result]:
-    from duotomo import methods
+    from duotomo.methods import iterative, sequential, simultaneous
 
-    function: Callable[..., Result] = getattr(methods, method.value)
-    return function
+    functions: dict[Method, Callable[..., Result]] = {
+        Method.SIMULTANEOUS: simultaneous,
+        Method.ITERATIVE: iterative,
+        Method.SEQUENTIAL: sequential,
+    }
+    return functions[method]
 
 
 def _write(
