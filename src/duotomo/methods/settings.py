@@ -157,11 +157,11 @@ class Settings:
             through = ("translation",) if model.name == "bspline" else LADDER[: LADDER.index(model.name)]
         second = levels[1] if len(levels) > 1 else levels[0]
         stages = [Stage(coarsen=levels[0], model=Model(through[0]) if through else model, n_steps=20)]
-        stages += [Stage(coarsen=second, model=Model(name), n_steps=40) for name in through[1:]]
+        stages += [Stage(coarsen=second, model=Model(name), n_steps=20) for name in through[1:]]
         if model.control_shape is None:
             coarse = levels[:3]
             stages.append(Stage(coarsen=second, model=model, n_steps=150))
-            stages += [Stage(coarsen=level, model=model, n_steps=60) for level in coarse[2:]]
+            stages += [Stage(coarsen=level, model=model, n_steps=80) for level in coarse[2:]]
             stages += _anew(coarse[:-1], n_steps=200)
             stages += [Stage(coarsen=level, model=model, n_steps=120) for level in levels[2:-1]]
         else:
