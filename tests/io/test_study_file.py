@@ -174,13 +174,14 @@ def test_files_of_other_programs_are_read(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "s.h5", "w") as file:
         file.attrs["format"], file.attrs["version"] = "duotomo study", 1
         file.create_group("grid").attrs["json"] = GRID.to_json()
-        visit = file.create_group("visits/0")
-        visit["projections"] = draw(*SCAN.shape, seed=0).numpy().astype(">f4")
-        visit.attrs["acquisition"] = np.bytes_(SCAN.to_json())
+        for number in range(2):
+            visit = file.create_group(f"visits/{number}")
+            visit["projections"] = draw(*SCAN.shape, seed=number).numpy().astype(">f4")
+            visit.attrs["acquisition"] = np.bytes_(SCAN.to_json())
         visit.attrs["grid"] = SEEN.to_json()
     found = read_study(tmp_path / "s.h5")
     assert same(found.reference.projections, draw(*SCAN.shape, seed=0))
-    assert (found.grid, found.reference.grid) == (GRID, SEEN)
+    assert (found.grid, found.reference.grid, found.moving[0].grid) == (GRID, None, SEEN)
 
 
 def test_paths_are_checked(tmp_path: Path) -> None:
