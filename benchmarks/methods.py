@@ -76,7 +76,7 @@ def rows_of(case: int, data: str, methods: list[str], *, device: str, n_visits: 
     others = tuple((case + 7 * k) % (N_CASES - 1) for k in range(1, n_visits - 1))
     visits, true_params = study(case, data, device=device, extra=others), motion(case)
     known = [(AFFINE, true_params), *((AFFINE, motion(other)) for other in others)]
-    coupled = Settings.staged(GRID, Model("affine"))
+    coupled = Settings.for_study(visits, Model("affine"))
     oracle = relative_error(with_known_motion(visits, coupled, known).volume)
     rows = []
     for method in methods:
@@ -103,7 +103,7 @@ def rows_of(case: int, data: str, methods: list[str], *, device: str, n_visits: 
 
 def _simultaneous(solver: Coupled | Alternating) -> Callable[[Study, Trace], Result]:
     def run(visits: Study, trace: Trace) -> Result:
-        settings = Settings.staged(GRID, Model("affine"), solver=solver)
+        settings = Settings.for_study(visits, Model("affine"), solver=solver)
         return simultaneous(visits, settings, checkpoint=trace)
 
     return run
@@ -112,8 +112,8 @@ def _simultaneous(solver: Coupled | Alternating) -> Callable[[Study, Trace], Res
 METHODS: dict[str, Callable[[Study, Trace], Result]] = {
     "coupled": _simultaneous(Coupled()),
     "alternating": _simultaneous(Alternating()),
-    "sequential": lambda visits, _: sequential(visits, Settings.staged(GRID, Model("affine"))),
-    "iterative": lambda visits, _: iterative(visits, Settings.staged(GRID, Model("affine"))),
+    "sequential": lambda visits, _: sequential(visits, Settings.for_study(visits, Model("affine"))),
+    "iterative": lambda visits, _: iterative(visits, Settings.for_study(visits, Model("affine"))),
 }
 
 

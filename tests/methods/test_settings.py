@@ -5,14 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from duotomo import methods
 from duotomo.errors import DuotomoError
-from duotomo.geometry import VolumeGrid
-from duotomo.methods import Alternating, Coupled, Model, Priors, Settings, Stage
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.methods import Alternating, Coupled, Model, Priors, Settings, Stage, Study, Visit
 from duotomo.methods.settings import pyramid
 
 GRID = VolumeGrid.on_detector((40, 44, 48), (1.0, 1.0, 1.0))
+ONE_VIEW = Acquisition.arc(
+    n_views=1,
+    angle_range_rad=0.0,
+    source_to_detector_mm=660.0,
+    pivot_height_mm=0.0,
+    detector_shape=(8, 8),
+    pixel_spacing_mm=(1.0, 1.0),
+)
 MODELS = ["translation", "rigid", "affine", "bspline:5,5,5"]
 
 
@@ -77,3 +86,13 @@ def test_a_known_motion_leaves_only_the_volume_to_find() -> None:
     fixed = settings.with_known_motion()
     assert all(stage.model is None for stage in fixed.stages)
     assert [stage.coarsen for stage in fixed.stages] == [stage.coarsen for stage in settings.stages]
+
+
+def test_only_studies_of_two_visits_have_a_rigid_stage() -> None:
+    visit = Visit(projections=torch.ones(1, 8, 8), acquisition=ONE_VIEW)
+    for n_visits, expected in ((2, True), (3, False)):
+        study = Study(grid=GRID, visits=(visit,) * n_visits)
+        models = [stage.model for stage in Settings.for_study(study, Model("affine")).stages]
+        assert (Model("rigid") in models) is expected
+        assert models[0] == Model("translation")
+        assert models[-1] == Model("affine")

@@ -143,7 +143,7 @@ def _settings(study: Study, choice: _Choice) -> Settings:
             )
         return Settings.plain(model)
     solver = Alternating() if choice.solver is Solver.ALTERNATING else Coupled()
-    return Settings.staged(study.grid, model, solver=solver)
+    return Settings.for_study(study, model, solver=solver)
 
 
 def _say_plan(console: Console, study: Study, settings: Settings, choice: _Choice) -> None:

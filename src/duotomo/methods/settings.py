@@ -9,6 +9,7 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.methods.level import FINEST, coarsening
 from duotomo.methods.models import Model
+from duotomo.methods.study import Study
 
 LEAST_VOXELS = 12
 """A level of the pyramid has at least so many voxels along its longest axis, and a third along the others."""
@@ -129,6 +130,24 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.stages:
             raise DuotomoError("Settings: expected at least one stage; got none. Use Settings.staged.")
+
+    @classmethod
+    def for_study(
+        cls,
+        study: Study,
+        model: Model,
+        *,
+        solver: Coupled | Alternating | None = None,
+        priors: Priors | None = None,
+        n_steps: int = 120,
+    ) -> Settings:
+        """Return the staged settings that suit a study.
+
+        With two visits, those of `staged`. With more, only the translation comes before the model: a rigid
+        stage that leads one visit astray spoils the volume that all of them share.
+        """
+        through = ("translation",) if len(study.moving) > 1 and model.name != "translation" else None
+        return cls.staged(study.grid, model, solver=solver, priors=priors, through=through, n_steps=n_steps)
 
     @classmethod
     def staged(
