@@ -12,6 +12,7 @@ from duotomo.geometry.binning import bin_projections, binned_pixels
 from duotomo.methods.study import Study, Visit
 from duotomo.objectives import Term
 from duotomo.operators import Counted, Projector
+from duotomo.reconstruct.noise import total_variation_weight
 from duotomo.transforms import Transform, Translation
 
 FINEST = (1, 1, 1)
@@ -57,18 +58,20 @@ class Level:
         `sqrt(sum over visits of mean((A^T W n)^2))`, n white noise of standard deviation sigma, or of
         sigma / sqrt(w) with weights. sigmas: of the full resolution, one per visit.
         """
-        total = 0.0
+        pulls = []
         for projector, visit, sigma in zip(self.projectors, self.visits, sigmas, strict=True):
-            like = visit.projections
-            generator = torch.Generator(device=like.device).manual_seed(0)
-            noise = torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
-            if visit.weights is None:
-                noise *= sigma * self.noise_shrinks
-            else:
-                noise *= visit.weights.sqrt() * sigma
-            pull = projector.adjoint(noise)
-            total += float(torch.linalg.vector_norm(pull, dtype=torch.float64)) ** 2 / pull.numel()
-        return math.sqrt(total)
+            like, shrinks = visit.projections, self.noise_shrinks if visit.weights is None else 1.0
+            pulls.append(
+                total_variation_weight(
+                    projector,
+                    sigma * shrinks,
+                    visit.weights,
+                    kappa=1.0,
+                    device=like.device,
+                    dtype=like.dtype,
+                )
+            )
+        return math.hypot(*pulls)
 
     @property
     def applications(self) -> int:
