@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from duotomo.errors import GeometryError
-from duotomo.geometry import VolumeGrid
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.phantoms.rays import Array, Rays, check_oversample, inside, pixel_means
 
 # Contrast in tenths of the skull's (whole numbers: their sums are exact, and so never below zero), half axes
 # (x, y, z), centre (x, y, z), all in half edges of the cube, and the turn about z in degrees.
@@ -65,10 +66,7 @@ class SheppLogan:
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 2, dtype: DTypeLike = np.float64) -> NDArray[Any]:
         """Return the mean over `oversample`^3 points of each voxel, never negative, (z, y, x)."""
-        if oversample < 1:
-            raise GeometryError(
-                f"SheppLogan.voxels: expected oversample >= 1; got {oversample}. 1 samples at the middle."
-            )
+        check_oversample("SheppLogan.voxels", oversample)
         n_z, n_y, n_x = grid.shape
         z, y, x = (
             (low + (np.arange(n * oversample) + 0.5) * d / oversample - center) / (self.size_mm / 2)
@@ -89,17 +87,31 @@ class SheppLogan:
             layer[:] = cells * (self.value / (10 * oversample**3))
         return volume.astype(dtype, copy=False)
 
+    def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
+        """Return exact integrals, the mean over `oversample` x `oversample` rays per pixel, (view, v, u)."""
+        return pixel_means("SheppLogan.line_integrals", acquisition, oversample, self._integral)
+
+    def _integral(self, rays: Rays) -> Array:
+        head = rays.seen_from(self.center_mm, np.eye(3) / (self.size_mm / 2))
+        tenths = np.zeros((len(head.start), head.u.shape[1]))
+        for a, radii, center, phi_deg in _ELLIPSOIDS:
+            cos, sin = math.cos(math.radians(phi_deg)), math.sin(math.radians(phi_deg))
+            turn_back = np.array([(cos, sin, 0.0), (-sin, cos, 0.0), (0.0, 0.0, 1.0)])
+            tenths += a * inside(head.seen_from(center, turn_back / np.array(radii)[:, None]).unit_ball())
+        # No point is below zero, so that only rounding takes a sum there.
+        return self.value / 10 * np.maximum(tenths, 0.0)
+
 
 def _section_sq(
-    y: NDArray[np.float64],
-    x: NDArray[np.float64],
+    y: Array,
+    x: Array,
     radii: tuple[float, float, float],
     center: tuple[float, float, float],
     phi_deg: float,
-) -> NDArray[np.float64]:
+) -> Array:
     """Return `|R^T (p - c) / r|^2` in the plane through the ellipsoid's middle, (y, x)."""
     cos, sin = math.cos(math.radians(phi_deg)), math.sin(math.radians(phi_deg))
     off_x, off_y = x - center[0], (y - center[1])[:, None]
-    along: NDArray[np.float64] = (cos * off_x + sin * off_y) / radii[0]
-    across: NDArray[np.float64] = (cos * off_y - sin * off_x) / radii[1]
+    along: Array = (cos * off_x + sin * off_y) / radii[0]
+    across: Array = (cos * off_y - sin * off_x) / radii[1]
     return along**2 + across**2

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
-
-Array = NDArray[np.float64]
-Interval = tuple[Array, Array]
+from duotomo.phantoms.rays import Array, Interval, Rays, check_oversample, inside, pixel_means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +38,7 @@ class Ellipsoid:
 
         The average is exact along x and taken over `oversample` lines along each of y and z.
         """
-        _check_oversample("Ellipsoid.voxels", oversample)
+        check_oversample("Ellipsoid.voxels", oversample)
         (cx, cy, cz), (rx, ry, rz) = self.center_mm, self.radii_mm
         z_sq = ((_samples(grid, 0, oversample) - cz) / rz) ** 2
         y_sq = ((_samples(grid, 1, oversample) - cy) / ry) ** 2
@@ -55,11 +53,15 @@ class Ellipsoid:
 
     def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
         """Return exact integrals, the mean over `oversample` x `oversample` rays per pixel, (view, v, u)."""
-        return _line_integrals(self, acquisition, oversample)
+        return pixel_means(
+            "Ellipsoid.line_integrals",
+            acquisition,
+            oversample,
+            lambda rays: self.value * inside(self._crossing(rays)),
+        )
 
-    def _crossing(self, source: Array, start: Array, step: Array, u: Array) -> Interval:
-        radii = np.asarray(self.radii_mm)
-        return _roots((source - self.center_mm) / radii, start / radii, step / radii, u)
+    def _crossing(self, rays: Rays) -> Interval:
+        return rays.seen_from(self.center_mm, np.diag(1 / np.asarray(self.radii_mm))).unit_ball()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,7 @@ class EllipticCylinder:
 
         The average is exact along x and z and taken over `oversample` lines along y.
         """
-        _check_oversample("EllipticCylinder.voxels", oversample)
+        check_oversample("EllipticCylinder.voxels", oversample)
         (cx, cy, cz), (rx, ry) = self.center_mm, self.radii_mm
         rest = 1.0 - ((_samples(grid, 1, oversample) - cy) / ry) ** 2
         section = self.value * _covered(_edges(grid, 2), cx, rx * np.sqrt(np.maximum(rest, 0.0)))
@@ -101,72 +103,71 @@ class EllipticCylinder:
 
     def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
         """Return exact integrals, the mean over `oversample` x `oversample` rays per pixel, (view, v, u)."""
-        return _line_integrals(self, acquisition, oversample)
+        return pixel_means(
+            "EllipticCylinder.line_integrals",
+            acquisition,
+            oversample,
+            lambda rays: self.value * inside(self._crossing(rays)),
+        )
 
-    def _crossing(self, source: Array, start: Array, step: Array, u: Array) -> Interval:
-        radii = np.asarray(self.radii_mm)
-        section = np.asarray(self.center_mm[:2])
-        enter, leave = _roots((source[:2] - section) / radii, start[:, :2] / radii, step[:2] / radii, u)
-        descent = start[:, 2, None] + step[2] * u
-        face = (self.center_mm[2] - self.height_mm / 2 - source[2]) / descent
-        other = (self.center_mm[2] + self.height_mm / 2 - source[2]) / descent
-        return np.maximum(enter, np.minimum(face, other)), np.minimum(leave, np.maximum(face, other))
-
-
-class _Convex(Protocol):
-    @property
-    def value(self) -> float: ...
-
-    def _crossing(self, source: Array, start: Array, step: Array, u: Array) -> Interval:
-        """Return where the rays `source + t (start + u step)` enter and leave; `t` is 1 on the detector."""
-        ...
+    def _crossing(self, rays: Rays) -> Interval:
+        (rx, ry), cz, half = self.radii_mm, self.center_mm[2], self.height_mm / 2
+        enter, leave = rays.seen_from(self.center_mm, np.diag([1 / rx, 1 / ry, 0.0])).unit_ball()
+        first, last = rays.slab(2, cz - half, cz + half)
+        return np.maximum(enter, first), np.minimum(leave, last)
 
 
-def _line_integrals(solid: _Convex, acquisition: Acquisition, oversample: int) -> Array:
-    _check_oversample(f"{type(solid).__name__}.line_integrals", oversample)
-    (n_v, n_u), (dv, du) = acquisition.detector_shape, acquisition.pixel_spacing_mm
-    part = (np.arange(oversample) + 0.5) / oversample - 0.5
-    # Sub-pixels lead and pixels trail, so that the average runs over whole contiguous rows.
-    u = (part[:, None] + np.arange(n_u) - (n_u - 1) / 2).reshape(1, -1) * du
-    v = (part + np.arange(n_v)[:, None] - (n_v - 1) / 2) * dv
-    projections = np.zeros(acquisition.shape)
-    vectors = (
-        acquisition.sources_mm,
-        acquisition.detector_centers_mm,
-        acquisition.u_axes,
-        acquisition.v_axes,
-    )
-    for image, source, center, u_axis, v_axis in zip(projections, *vectors, strict=True):
-        for row, row_v in zip(image, v, strict=True):
-            start = center - source + row_v[:, None] * v_axis
-            enter, leave = solid._crossing(source, start, u_axis, u)
-            # A ray is the segment from the source (t = 0) to the pixel (t = 1).
-            inside = np.minimum(leave, 1.0, out=leave)
-            inside -= np.maximum(enter, 0.0, out=enter)
-            if inside.max() > 0:
-                chord = np.maximum(inside, 0.0) * np.sqrt(_square(start, u_axis, u))
-                row[:] = chord.reshape(oversample**2, n_u).mean(axis=0)
-        image *= solid.value
-    return projections
+@dataclass(frozen=True, kw_only=True)
+class Box:
+    """The points with `|p - center_mm| <= size_mm / 2` along each axis, of one attenuation `value`, 1/mm.
 
+    center_mm, size_mm: (x, y, z).
 
-def _roots(origin: Array, start: Array, step: Array, u: Array) -> Interval:
-    """Solve `|origin + t (start + u step)|^2 = 1` for t; a miss gives an empty interval."""
-    a = np.maximum(_square(start, step, u), 1e-30)  # A ray along a cylinder's axis stays inside for ever.
-    b = start @ origin[:, None] + (step @ origin) * u
-    disc = b * b - (origin @ origin - 1.0) * a
-    half = np.sqrt(np.maximum(disc, 0.0, out=disc), out=disc)
-    half /= a
-    middle = np.divide(b, a, out=b)
-    return -middle - half, half - middle
+    >>> box = Box(center_mm=(0.0, 20.0, 20.0), size_mm=(10.0, 8.0, 7.0), value=0.05)
+    >>> grid = VolumeGrid.on_detector((40, 40, 40), (1.0, 1.0, 1.0))
+    >>> round(float(box.voxels(grid).sum()), 6)
+    28.0
+    """
 
+    center_mm: tuple[float, float, float]
+    size_mm: tuple[float, float, float]
+    value: float
 
-def _square(start: Array, step: Array, u: Array) -> Array:
-    """Return `|start + u step|^2` for each start (rows) and u (columns)."""
-    linear = 2.0 * start @ step[:, None]
-    constant = np.einsum("ij,ij->i", start, start)[:, None]
-    square: Array = ((step @ step) * u + linear) * u + constant
-    return square
+    def __post_init__(self) -> None:
+        _check_positive("Box", "size_mm (x, y, z)", self.size_mm)
+
+    def voxels(self, grid: VolumeGrid, *, oversample: int = 4, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+        """Return the exact mean of the box over each voxel, (z, y, x).
+
+        oversample: one value is as good as another; it is here because the other solids have it.
+        """
+        check_oversample("Box.voxels", oversample)
+        z, y, x = (
+            _covered(_edges(grid, axis), center, np.full((1, 1), size / 2))[0]
+            for axis, (center, size) in enumerate(zip(self.center_mm[::-1], self.size_mm[::-1], strict=True))
+        )
+        section = self.value * y[:, None] * x
+        volume = np.zeros(grid.shape, dtype=dtype)
+        np.multiply(z[:, None, None], section, out=volume, casting="same_kind")
+        return volume
+
+    def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
+        """Return exact integrals, the mean over `oversample` x `oversample` rays per pixel, (view, v, u)."""
+        return pixel_means(
+            "Box.line_integrals",
+            acquisition,
+            oversample,
+            lambda rays: self.value * inside(self._crossing(rays)),
+        )
+
+    def _crossing(self, rays: Rays) -> Interval:
+        slabs = [
+            rays.slab(axis, center - size / 2, center + size / 2)
+            for axis, (center, size) in enumerate(zip(self.center_mm, self.size_mm, strict=True))
+        ]
+        return np.maximum.reduce([enter for enter, _ in slabs]), np.minimum.reduce(
+            [leave for _, leave in slabs]
+        )
 
 
 def _edges(grid: VolumeGrid, axis: int) -> Array:
@@ -193,8 +194,3 @@ def _covered(edges: Array, center: float, halves: Array) -> Array:
 def _check_positive(owner: str, name: str, values: Sequence[float]) -> None:
     if not all(np.isfinite(value) and value > 0 for value in values):
         raise GeometryError(f"{owner}: expected {name} > 0; got {tuple(values)}. Give lengths in mm.")
-
-
-def _check_oversample(owner: str, oversample: int) -> None:
-    if oversample < 1:
-        raise GeometryError(f"{owner}: expected oversample >= 1; got {oversample}. 1 samples at the middle.")

@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from duotomo.errors import GeometryError
-from duotomo.geometry import VolumeGrid
-from duotomo.phantoms.solids import Ellipsoid, EllipticCylinder
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.phantoms.rays import Array, Rays, check_oversample, pixel_means
+from duotomo.phantoms.ring_chords import ring_chords
+from duotomo.phantoms.solids import Box, Ellipsoid, EllipticCylinder
 
+_MOST_NODES = 256
 # The largest value of cos(phi) + sin(2 phi) / 2, reached at phi = 30 degrees.
 _PEAK = 3 * math.sqrt(3) / 4
 
@@ -42,7 +45,7 @@ class Toroid:
     minor_radius_mm: float
     value: float
     modulation: float = 0.5
-    body: Ellipsoid | EllipticCylinder | None = None
+    body: Box | Ellipsoid | EllipticCylinder | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.minor_radius_mm < self.major_radius_mm < math.inf:
@@ -58,10 +61,7 @@ class Toroid:
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 2, dtype: DTypeLike = np.float64) -> NDArray[Any]:
         """Return the mean over `oversample`^3 points of each voxel, body included, (z, y, x)."""
-        if oversample < 1:
-            raise GeometryError(
-                f"Toroid.voxels: expected oversample >= 1; got {oversample}. 1 samples at the middle."
-            )
+        check_oversample("Toroid.voxels", oversample)
         n_z, n_y, n_x = grid.shape
         z, y, x = (
             low + (np.arange(n * oversample) + 0.5) * d / oversample - center
@@ -82,3 +82,76 @@ class Toroid:
         if self.body is not None:
             volume += self.body.voxels(grid, oversample=oversample)
         return volume.astype(dtype, copy=False)
+
+    def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
+        """Return integrals, the mean over `oversample` x `oversample` rays per pixel, (view, v, u).
+
+        An even ring's are exact. So are a modulated ring's chords; along each, the brightness is integrated
+        by the rule of Gauss and Legendre, to about 1e-12 of the chord. The body's are added.
+        """
+        projections = pixel_means("Toroid.line_integrals", acquisition, oversample, self._integral)
+        if self.body is not None:
+            projections += self.body.line_integrals(acquisition, oversample=oversample)
+        return projections
+
+    def _integral(self, rays: Rays) -> Array:
+        """Return the ring's integrals over t, (row, column), in units of the major radius throughout."""
+        tube = self.minor_radius_mm / self.major_radius_mm
+        ring = rays.seen_from(self.center_mm, np.eye(3) / self.major_radius_mm)
+        lengths = ring.lengths()
+        # Seen from the source the ring is small and far away; from each line's nearest point nothing cancels.
+        along = np.stack([ring.along(axis) for axis in range(3)]) / lengths
+        to_nearest = -np.tensordot(ring.source, along, axes=1)
+        nearest = ring.source[:, None, None] + to_nearest * along
+        near = np.sum(nearest * nearest, axis=0) < (1 + tube) ** 2
+        integrals = np.zeros(lengths.shape)
+        if near.any():
+            points, directions, from_source = nearest[:, near], along[:, near], -to_nearest[near]
+            ends = ring_chords(points, directions, tube)
+            low, high = (np.clip(end, from_source, from_source + lengths[near]) for end in ends)
+            chords = (high - low).sum(axis=0)
+            if self.modulation > 0:
+                chords += self.modulation * _angular(points, directions, low, high).sum(axis=0)
+            integrals[near] = self.value * chords / lengths[near]
+        return integrals
+
+
+def _angular(points: Array, directions: Array, low: Array, high: Array) -> Array:
+    """Return the integrals of g(phi) along `point + s direction`, low <= s <= high, (interval, line).
+
+    points, directions: (xyz, line).
+    """
+    integrals = np.zeros(low.shape)
+    met = high - low > 1e-12  # A shorter chord adds nothing that could be seen.
+    if not met.any():
+        return integrals
+    (x, y), (dx, dy) = (
+        np.broadcast_to(vectors[:2, None], (2, *low.shape))[:, met] for vectors in (points, directions)
+    )
+    middle, half = (low[met] + high[met]) / 2, (high[met] - low[met]) / 2
+    total = np.zeros(len(half))
+    nodes, weights = np.polynomial.legendre.leggauss(_n_nodes(x, y, dx, dy, middle, half))
+    for node, weight in zip(nodes, weights, strict=True):
+        s = middle + node * half
+        at_x, at_y = x + s * dx, y + s * dy
+        radius = np.hypot(at_x, at_y)
+        cos, sin = at_x / radius, at_y / radius
+        total += weight * cos * (1 + sin)  # cos(phi) sin(phi) = sin(2 phi) / 2
+    integrals[met] = half * total / _PEAK
+    return integrals
+
+
+def _n_nodes(x: Array, y: Array, dx: Array, dy: Array, middle: Array, half: Array) -> int:
+    """Return how many nodes of Gauss and Legendre's rule are enough for all of these chords.
+
+    The rule's error falls as `rho^(-2 n)`, rho the sum of the half axes of the ellipse with foci at the ends
+    (-1, 1) of the chord that passes through the nearest singularity: where, for a complex s, the line meets
+    the torus's axis.
+    """
+    flat = np.maximum(dx * dx + dy * dy, 1e-12)  # Along an upright line phi is constant.
+    singular = (-(x * dx + y * dy) + 1j * np.abs(x * dy - y * dx)) / flat
+    z = (singular - middle) / half
+    root = np.sqrt(z * z - 1)
+    rho = np.maximum(np.abs(z + root), np.abs(z - root))
+    slowest = float(np.min(rho, where=flat > 1e-12, initial=np.inf))
+    return min(2 + math.ceil(math.log(1e12) / (2 * math.log(max(slowest, 1.01)))), _MOST_NODES)

@@ -1,0 +1,53 @@
+"""The outline of an uncompressed breast."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duotomo.errors import GeometryError
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreastShape:
+    """Half an ellipsoid on the chest wall: `|(p - center_mm) / radii_mm| <= 1` with `y >= center_mm[1]`.
+
+    center_mm: the middle of the chest-wall section, (x, y, z). radii_mm: (x, y, z); the nipple is at
+    `center_mm + (0, radii_mm[1], 0)`.
+
+    >>> shape = BreastShape(center_mm=(0.0, 0.0, 40.0), radii_mm=(45.0, 40.0, 30.0))
+    >>> round(shape.volume_mm3)
+    113097
+    """
+
+    center_mm: tuple[float, float, float]
+    radii_mm: tuple[float, float, float]
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(radius) and radius > 0 for radius in self.radii_mm):
+            raise GeometryError(
+                f"BreastShape: expected radii_mm (x, y, z) > 0; got {self.radii_mm}. Give lengths in mm."
+            )
+
+    @property
+    def volume_mm3(self) -> float:
+        """The volume between outline and chest wall."""
+        return 2 / 3 * math.pi * math.prod(self.radii_mm)
+
+    def depth_mm(self, points_mm: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return about how deep below the skin points (..., xyz) lie: negative outside.
+
+        `(1 - |q|) |q| / |grad|q|^2 / 2|` with `q = (p - center) / radii`: exact to first order at the
+        surface, and the smallest radius at the middle. The chest wall does not count as skin.
+        """
+        radii = np.asarray(self.radii_mm)
+        q = (points_mm - np.asarray(self.center_mm)) / radii
+        length = np.sqrt(np.sum(q * q, axis=-1))
+        slope = np.sqrt(np.sum((q / radii) ** 2, axis=-1))
+        smallest = min(self.radii_mm)
+        safe = np.maximum(slope, 1e-12)
+        depth: NDArray[np.float64] = np.where(length > 1e-9, (1 - length) * length / safe, smallest)
+        return depth

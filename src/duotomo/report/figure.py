@@ -1,0 +1,238 @@
+"""The house style of figures: their size, fonts, colours and files."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from duotomo.errors import DuotomoError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colorbar import Colorbar
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.floating[Any]]
+Drawing = ParamSpec("Drawing")
+
+WIDTH_MM = 180.0
+"""Width of every figure: a page's. Fonts are set for it."""
+DPI = 150
+GREY, DIVERGING, SEQUENTIAL = "gray", "PuOr_r", "cividis"
+"""Colour maps that keep their order under the common colour-vision deficiencies."""
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's colours, which the common colour-vision deficiencies leave distinct."""
+LINES: tuple[str | tuple[int, tuple[int, ...]], ...] = (
+    "-",
+    "--",
+    "-.",
+    ":",
+    (0, (5, 1, 1, 1, 1, 1)),
+    (0, (8, 2)),
+    (0, (2, 1)),
+)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+_MM_PER_INCH = 25.4
+_STYLE: dict[str, Any] = {
+    "font.size": 8.5,
+    "axes.titlesize": 8.5,
+    "axes.labelsize": 8.5,
+    "axes.labelpad": 2.0,
+    "axes.linewidth": 0.6,
+    "axes.formatter.limits": (-3, 5),
+    "axes.formatter.use_mathtext": True,
+    "axes.titlepad": 3.0,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "xtick.major.pad": 2.0,
+    "ytick.major.pad": 2.0,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.size": 1.5,
+    "ytick.minor.size": 1.5,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.0,
+    "grid.color": "0.88",
+    "grid.linewidth": 0.5,
+    # Text stays text, and ids depend on the drawing alone, so that equal figures are equal files.
+    "svg.fonttype": "none",
+    "svg.hashsalt": "duotomo",
+}
+
+
+def styled(draw: Callable[Drawing, Figure]) -> Callable[Drawing, Figure]:
+    """Return `draw` as it runs in the house style, whatever the style around it."""
+
+    @functools.wraps(draw)
+    def in_style(*args: Drawing.args, **kwargs: Drawing.kwargs) -> Figure:
+        from matplotlib import style
+
+        with style.context(["default", _STYLE]):
+            return draw(*args, **kwargs)
+
+    return in_style
+
+
+def written(draw: Callable[Drawing, Figure]) -> Callable[Concatenate[Path, Drawing], tuple[Path, Path]]:
+    """Return the function that draws and writes: `f(stem, ...)` makes stem.png and stem.svg.
+
+    Its name is that of `draw` without "draw_"; what it takes is a stem, then what `draw` takes.
+    """
+
+    def write(stem: Path, /, *args: Drawing.args, **kwargs: Drawing.kwargs) -> tuple[Path, Path]:
+        return save(stem, draw(*args, **kwargs))
+
+    write.__name__ = write.__qualname__ = draw.__name__.removeprefix("draw_")
+    write.__module__ = draw.__module__
+    write.__doc__ = f"Write stem.png and stem.svg, and return both paths. The figure:\n\n{draw.__doc__}"
+    taken = inspect.signature(draw).parameters.values()
+    first = inspect.Parameter("stem", inspect.Parameter.POSITIONAL_ONLY, annotation="Path")
+    signature = inspect.Signature([first, *taken], return_annotation="tuple[Path, Path]")
+    write.__signature__ = signature  # type: ignore[attr-defined]
+    return write
+
+
+def new_figure(height_mm: float, *, layout: Literal["constrained"] | None = None) -> Figure:
+    """Return an empty figure, `WIDTH_MM` wide.
+
+    layout: "constrained", or None where `place` puts every part at its millimetre.
+
+    >>> [round(float(inches) * 25.4) for inches in new_figure(80).get_size_inches()]
+    [180, 80]
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # No pyplot: it would keep the figure, and choose a back end, for the whole process.
+    figure = Figure(figsize=(WIDTH_MM / _MM_PER_INCH, height_mm / _MM_PER_INCH), dpi=DPI, layout=layout)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def page_mm(figure: Figure) -> tuple[float, float]:
+    """Return the width and height of a figure."""
+    across, up = (float(inches) * _MM_PER_INCH for inches in figure.get_size_inches())
+    return across, up
+
+
+def place(figure: Figure, left_mm: float, top_mm: float, width_mm: float, height_mm: float) -> Axes:
+    """Return new axes, `left_mm` from the figure's left edge and `top_mm` below its top edge."""
+    across, up = page_mm(figure)
+    low_mm = up - top_mm - height_mm
+    return figure.add_axes((left_mm / across, low_mm / up, width_mm / across, height_mm / up))
+
+
+def heading(figure: Figure, left_mm: float, top_mm: float, text: str) -> None:
+    """Write a line in bold whose top left corner lies there."""
+    across, up = page_mm(figure)
+    place = (left_mm / across, 1 - top_mm / up)
+    figure.text(*place, text, ha="left", va="top", fontsize=9, fontweight="bold")
+
+
+def colour_bar(
+    figure: Figure,
+    image: ScalarMappable,
+    *,
+    left_mm: float,
+    top_mm: float,
+    height_mm: float,
+    label: str,
+    shown: Collection[ArrayLike],
+) -> Colorbar:
+    """Draw a vertical colour bar 3 mm wide, pointed at an end that values of `shown` lie beyond."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = image.get_clim()
+    # Comparisons, unlike the least and the largest, pass over NaN, which is drawn blank.
+    below = any(bool(np.any(np.asarray(values) < low)) for values in shown)
+    above = any(bool(np.any(np.asarray(values) > high)) for values in shown)
+    extend = {(True, True): "both", (True, False): "min", (False, True): "max"}.get((below, above), "neither")
+    bar = figure.colorbar(image, cax=place(figure, left_mm, top_mm, 3.0, height_mm), extend=extend)
+    bar.set_label(label)
+    bar.locator = MaxNLocator(nbins=min(8, max(3, int(height_mm / 9))), steps=[1, 2, 5, 10])
+    bar.update_ticks()
+    bar.outline.set_linewidth(0.6)
+    return bar
+
+
+def log_axis(axes: Axes) -> None:
+    """Make the axis upwards logarithmic; over less than two decades, number 1, 2 and 5 of each."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    if high < 100 * low:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
+
+
+def scale_bar(axes: Axes, length_mm: float | None = None) -> None:
+    """Draw a bar of `length_mm`, named, in the lower left corner of a picture whose axes are millimetres.
+
+    Without a length it is the 1, 2, 5 or 10... mm nearest to a quarter of the picture's width.
+    """
+    from matplotlib.patheffects import withStroke
+
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    if length_mm is None:
+        nice = [digit * 10.0**power for power in range(-2, 4) for digit in (1, 2, 5)]
+        length_mm = min(nice, key=lambda length: abs(length - (right - left) / 4))
+    start, height = left + 0.05 * (right - left), low + 0.06 * (high - low)
+    axes.plot(
+        [start, start + length_mm],
+        [height, height],
+        color="white",
+        linewidth=1.6,
+        solid_capstyle="butt",
+        path_effects=[withStroke(linewidth=2.5, foreground="black")],
+        scalex=False,
+        scaley=False,
+        gid="scale bar",
+    )
+    axes.annotate(
+        f"{length_mm:g} mm",
+        (start, height),
+        (0, 2),
+        textcoords="offset points",
+        ha="left",
+        va="bottom",
+        color="white",
+        fontsize=8,
+        path_effects=[withStroke(linewidth=1.2, foreground="black")],
+    )
+
+
+def save(stem: Path, figure: Figure) -> tuple[Path, Path]:
+    """Write stem.png and stem.svg, making the folder where it is missing, and return both paths.
+
+    Equal figures make equal files, byte for byte.
+    """
+    from matplotlib import style
+
+    stem = Path(stem)
+    if stem.suffix in (".png", ".svg"):
+        raise DuotomoError(
+            f"duotomo.report: expected a stem, to which .png and .svg are added; got {stem.name!r}. "
+            f"Pass {stem.stem!r}."
+        )
+    # Not with_suffix, which would cut "noise_0.5" at its point.
+    png, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg"))
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    # Ticks are made when drawn, so the style is needed once more.
+    with style.context(["default", _STYLE]):
+        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
+        figure.savefig(svg, format="svg", dpi=DPI, metadata={"Date": None})
+    return png, svg

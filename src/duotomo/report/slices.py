@@ -1,0 +1,73 @@
+"""Slices of several volumes and of their differences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from duotomo.errors import DuotomoError
+from duotomo.geometry import VolumeGrid
+from duotomo.report.arrays import Array, some, volumes, window_of
+from duotomo.report.figure import DIVERGING, GREY, styled, written
+from duotomo.report.view_rows import Band, draw_bands
+from duotomo.report.views import THREE, cut_volume, voxel_at
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# A few extreme voxels, at edges, would leave the rest of a difference without colour.
+_PERCENTILE = 99.8
+
+
+@styled
+def draw_slices(
+    *,
+    rows: Mapping[str, Array],
+    differences: Mapping[str, Array] | None = None,
+    grid: VolumeGrid,
+    unit: str,
+    window: tuple[float, float] | None = None,
+    difference_limit: float | None = None,
+    at_mm: Sequence[float] | None = None,
+    arrows: Sequence[Sequence[float]] | None = None,
+) -> Figure:
+    """Draw one row per volume, cut at fixed z (parallel to the detector), y and x.
+
+    Rows share one grey scale, differences one colour scale from `-limit` to `limit`. A scale whose end is
+    pointed has values beyond it.
+
+    rows, differences: title -> volume (z, y, x) on `grid`. unit: of the values, "1/mm". window: the values
+    drawn black and white, by default the least and largest of the first row. difference_limit: by default
+    reached by 2 in 1000 of the pixels shown. at_mm: point xyz of the cuts, by default the grid's middle.
+    arrows: points xyz to point at in `rows`, where a cut passes within 5 mm.
+
+    >>> grid = VolumeGrid.on_detector((4, 5, 6), (1.0, 1.0, 1.0))
+    >>> figure = draw_slices(rows={"truth": np.eye(6)[None, :5] * np.ones((4, 1, 1))}, grid=grid, unit="1/mm")
+    >>> [axes.get_title().split(chr(10))[0] for axes in figure.axes[:3]]
+    ['from above', 'from the chest wall', 'from the side']
+    """
+    where = "slices"
+    drawn = volumes(where, some(where, "rows", rows), grid)
+    grey = window_of(where, window, next(iter(drawn.values())))
+    bands = [Band(rows=drawn, colours=GREY, window=grey, label=f"attenuation, {unit}", arrows=True)]
+    if differences:
+        changes = volumes(where, differences, grid)
+        if difference_limit is None:
+            voxel = voxel_at(where, grid, at_mm)
+            shown = [cut_volume(change, view, voxel).ravel() for change in changes.values() for view in THREE]
+            difference_limit = float(np.percentile(np.abs(np.concatenate(shown)), _PERCENTILE)) or 1.0
+        elif not 0 < difference_limit < np.inf:
+            raise DuotomoError(
+                f"{where}: expected difference_limit above 0; got {difference_limit}. "
+                f"Give the difference at the end of the colours."
+            )
+        both = (-difference_limit, difference_limit)
+        bands.append(Band(rows=changes, colours=DIVERGING, window=both, label=f"difference, {unit}"))
+    for arrow in arrows or ():
+        voxel_at(f"{where}, arrows", grid, arrow)
+    return draw_bands(where, bands, grid, at_mm, arrows or ())
+
+
+slices = written(draw_slices)
