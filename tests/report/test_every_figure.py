@@ -27,6 +27,7 @@ from duotomo.report.montage import draw_montage
 from duotomo.report.parameter_errors import draw_parameter_errors
 from duotomo.report.profiles import draw_profiles
 from duotomo.report.projections import draw_projections
+from duotomo.report.reproduction_columns import columns, draw_columns
 from duotomo.report.slices import draw_slices
 
 CUBE = VolumeGrid.on_detector((14, 14, 14), (5.0, 5.0, 5.0))
@@ -67,6 +68,14 @@ for shape, grid in GRIDS.items():
         grid=grid,
         unit="1/mm",
         arrows=[grid.center_mm[::-1]],
+    )
+    add(
+        f"columns {shape}",
+        draw_columns,
+        columns,
+        columns={"truth": volume(grid)} | {f"{method}\nerror 0.00123": volume(grid) for method in METHODS},
+        grid=grid,
+        unit="1/mm",
     )
     add(f"profiles {shape}", draw_profiles, report.profiles, rows=rows, grid=grid, unit="1/mm")
     add(f"displacement {shape}", draw_displacement_errors, report.displacement_errors, rows=rows, grid=grid)

@@ -30,6 +30,24 @@ def test_curves_show_their_numbers_and_names() -> None:
     assert len(looks) == 2
 
 
+def test_more_curves_than_colours_differ() -> None:
+    figure = draw_objective_curves(
+        curves={str(n): ([0, 1], [2.0, 1.0]) for n in range(9)}, x_label="step", y_label="objective"
+    )
+    lines = figure.axes[0].lines
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(lines) == 9
+
+
+def test_pieces_of_a_curve_are_not_joined() -> None:
+    curve = np.arange(5), np.array([5.0, 4.0, 9.0, 2.0, 8.0])
+    figure = draw_objective_curves(
+        curves={"a": curve, "b": curve}, x_label="step", y_label="objective", pieces={"a": [2, 4]}
+    )
+    broken, whole = (line.get_ydata() for line in figure.axes[0].lines)
+    assert np.array_equal(broken, [5.0, 4.0, np.nan, 9.0, 2.0, np.nan, 8.0], equal_nan=True)
+    assert np.array_equal(whole, curve[1])
+
+
 @pytest.mark.parametrize(
     ("curve", "match"),
     [
@@ -125,6 +143,13 @@ def test_cases_keep_their_pairs_when_sorted() -> None:
     assert list(pairs.lines[1].get_ydata()) == [0.1, 0.2, 0.3]
     assert pairs.get_yscale() == boxes.get_yscale() == "log"
     assert pairs.get_ylabel() == "mean TRE, mm"
+
+
+def test_cases_have_the_numbers_given() -> None:
+    pairs, _ = draw_cases(values={"a": [3.0, 1.0]}, y_label="error", case_numbers=[7, 12]).axes
+    assert [text.get_text() for text in pairs.get_xticklabels()] == ["12", "7"]
+    with pytest.raises(ShapeError, match="cases: expected case_numbers of 2 cases; got 1"):
+        draw_cases(values={"a": [3.0, 1.0]}, y_label="error", case_numbers=[7])
 
 
 def test_boxes_have_the_median_and_reach_the_ends() -> None:

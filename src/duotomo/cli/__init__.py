@@ -3,6 +3,7 @@
 import typer
 
 from duotomo.cli.demo import demo
+from duotomo.cli.reproduce import reproduce
 from duotomo.cli.run import run
 
 main = typer.Typer(
@@ -21,5 +22,6 @@ def _commands() -> None:
 
 main.command()(demo)
 main.command()(run)
+main.command()(reproduce)
 
 __all__ = ["main"]

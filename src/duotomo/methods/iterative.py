@@ -46,8 +46,8 @@ def iterative(
     each visit k by itself; up to `motion_steps` steps on `1/2 |T(zeta_k) f_1 - f_k|^2`, from the motion so
     far; and the update, which makes the volumes of the next iteration. The last iteration has no update.
 
-    A stage of the settings makes `n_steps / volume_steps` iterations, at least one; without a model it makes
-    reconstructions only. Volumes of moving visits are among `others`: "visit_2" in its own frame,
+    A stage of the settings makes `n_steps / volume_steps` iterations; one that has fewer steps makes one, of
+    its own `n_steps`. Without a model it makes reconstructions only. Volumes of moving visits are among `others`: "visit_2" in its own frame,
     "visit_2_registered" in that of the reference. update: replaced, averaged or symmetric. misfit: what the
     registration minimises. on_step: called after every step of either kind. checkpoint: where the state after
     every iteration is kept; a run that finds one there goes on from it, to the same result.
@@ -134,7 +134,7 @@ class _Turns:
             state, lambda: sum(level.applications for level in levels), self._on_step, began=began
         )
         volumes, motion, model = self._carried(state, stage), self.motion(state), state.model
-        ended = self._reconstruct(volumes, course)
+        ended = self._reconstruct(volumes, course, n_steps=min(self.volume_steps, stage.n_steps))
         if ended is None and stage.model is not None and motion:
             model = str(stage.model)
             motion, ended = self._register(volumes, motion, stage, course, same=model == state.model)
@@ -169,7 +169,9 @@ class _Turns:
                 volumes.append(resampled(volume, alone.grid.coarsen(state.coarsen), level.grid))
         return volumes
 
-    def _reconstruct(self, volumes: list[torch.Tensor], course: Course) -> tuple[Status, str] | None:
+    def _reconstruct(
+        self, volumes: list[torch.Tensor], course: Course, *, n_steps: int
+    ) -> tuple[Status, str] | None:
         """Make the steps of every visit's own volume, in place; return how they ended, if not well."""
         priors, memory = self.settings.priors, self.settings.solver.memory
         for index, level in enumerate(self._levels):
@@ -180,7 +182,7 @@ class _Turns:
                 volumes[index],
                 (),
                 memory=memory,
-                n_steps=self.volume_steps,
+                n_steps=n_steps,
                 tolerance=0.0,
                 on_step=course.of(f"visit {index + 1} at {_finest_mm(level):g} mm"),
             )

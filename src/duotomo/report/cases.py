@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,13 +22,20 @@ _GOLDEN = (5**0.5 - 1) / 2
 
 
 @styled
-def draw_cases(*, values: Mapping[str, ArrayLike], y_label: str, log_y: bool = True) -> Figure:
+def draw_cases(
+    *,
+    values: Mapping[str, ArrayLike],
+    y_label: str,
+    log_y: bool = True,
+    case_numbers: Sequence[int] | None = None,
+) -> Figure:
     """Draw every case of every method, sorted by the first method, beside a box for each method.
 
     A box reaches from the first to the third quartile, its line is the median, its whiskers end at the least
-    and largest value. Cases keep their numbers, from 1, below the picture.
+    and largest value. Cases keep their numbers below the picture.
 
     values: method -> one value per case, in the same order for all. y_label: what they are, with its unit.
+    case_numbers: of the cases, in that order; counted from 1 unless given.
 
     >>> figure = draw_cases(
     ...     values={"sequential": [0.9, 0.8], "simultaneous": [0.2, 0.3]}, y_label="mean TRE, mm")
@@ -45,6 +52,12 @@ def draw_cases(*, values: Mapping[str, ArrayLike], y_label: str, log_y: bool = T
         raise ShapeError(
             f"{where}: expected as many cases for every method; got {lengths}. "
             f"Keep the cases that all methods ran."
+        )
+    n_cases = next(iter(lengths.values()))
+    names = range(1, n_cases + 1) if case_numbers is None else case_numbers
+    if len(names) != n_cases:
+        raise ShapeError(
+            f"{where}: expected case_numbers of {n_cases} cases; got {len(names)}. Give one for each value."
         )
     order = np.argsort(next(iter(every.values())), kind="stable")
     figure = new_figure(_HEIGHT_MM + legend_mm(every), layout="constrained")
@@ -64,7 +77,7 @@ def draw_cases(*, values: Mapping[str, ArrayLike], y_label: str, log_y: bool = T
     pairs.set(xlabel=f"case, in the order of {next(iter(every))}", ylabel=y_label)
     # Every number where they fit.
     step = -(-len(order) // 30)
-    pairs.set_xticks(np.arange(len(order))[::step], [str(case + 1) for case in order[::step]])
+    pairs.set_xticks(np.arange(len(order))[::step], [str(names[case]) for case in order[::step]])
     boxes.set_xlabel("all cases")
     boxes.set_xticks([])
     for axes in (pairs, boxes):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from duotomo.errors import ShapeError
@@ -25,10 +26,12 @@ def draw_objective_curves(
     x_label: str,
     y_label: str,
     log_y: bool = True,
+    pieces: Mapping[str, Sequence[int]] | None = None,
 ) -> Figure:
     """Draw curves that differ in colour, dashes and markers, named above the picture.
 
-    curves: title -> (x, y), equally long.
+    curves: title -> (x, y), equally long. pieces: title -> where, counted from 0, the curve begins anew: no
+    line leads there from the point before.
 
     >>> figure = draw_objective_curves(
     ...     curves={"sequential": ([0, 1, 2], [9.0, 3.0, 2.0])}, x_label="step", y_label="objective")
@@ -47,6 +50,8 @@ def draw_objective_curves(
                 f"{where}: expected x and y of {title} equally long; got {len(along)} and {len(values)}. "
                 f"Give one y for every x."
             )
+        new = list((pieces or {}).get(title, ()))
+        along, values = np.insert(along, new, np.nan), np.insert(values, new, np.nan)
         # Shifted from curve to curve, so that markers of curves that coincide do not.
         every = max(1, len(values) // _N_MARKERS)
         axes.plot(
@@ -54,8 +59,9 @@ def draw_objective_curves(
             values,
             label=title,
             color=COLOURS[number % len(COLOURS)],
-            linestyle=LINES[number % len(LINES)],
-            marker=MARKERS[number % len(MARKERS)],
+            # Past the last colour, an old colour has new dashes and another marker.
+            linestyle=LINES[(number + number // len(COLOURS)) % len(LINES)],
+            marker=MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],
             markevery=(number * every // 3 % max(1, every), every),
         )
     axes.set_xlabel(x_label)

@@ -1,0 +1,152 @@
+"""An uncompressed breast, moved by fifteen random affine transforms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from duotomo.experiments.acquisitions import catching
+from duotomo.experiments.case import Case, Scans
+from duotomo.experiments.experiment import Experiment, SetUp
+from duotomo.experiments.motions import MODERATE, random_affine
+from duotomo.experiments.paper import BREAST_MR as PUBLISHED
+from duotomo.experiments.plan import Level, Plan
+from duotomo.experiments.way import Way, oracle, plain_ways, staged_ways
+from duotomo.geometry import VolumeGrid
+from duotomo.methods import Model
+from duotomo.phantoms import Breast, BreastShape, Density, Sampled
+from duotomo.simulate.scanning import Phantom
+from duotomo.transforms import Affine
+
+NAME = "breast-mr"
+SHAPE, SPACING_MM = (60, 140, 128), 0.48
+N_MOTIONS = 15
+FIRST_SEED = 2000
+"""Motion k is drawn with seed FIRST_SEED + k - 1."""
+
+WALL_MM, MARGIN_MM = 16.0, 12.0
+"""From the detector's edge to the chest wall, and around the breast: room for the motions."""
+
+AIR_VOXELS = 4
+"""Around a breast in air: a warp blurs the edge of its grid, which must not be an edge of tissue."""
+
+PATIENTS = ("A", "C")
+REAL_SPACING_MM = 1.2
+NIPPLE_MM = 3.0
+N_STEPS = 400
+"""At full resolution, at most: breasts take longer than rings."""
+
+AFFINE = Model("affine")
+
+
+def _tissue_block() -> tuple[Phantom, VolumeGrid]:
+    """Return the inside of a large breast, which fills the paper's grid."""
+    grid = VolumeGrid.on_detector(SHAPE, (SPACING_MM,) * 3, gap_mm=5.0)
+    z, _, x = grid.center_mm
+    shape = BreastShape(center_mm=(x, -5.0, z), radii_mm=(70.0, 105.0, 45.0))
+    return Breast(shape=shape, density=Density.C, seed=1), grid
+
+
+def _small_breast() -> tuple[Phantom, VolumeGrid]:
+    """Return a whole breast that fits into the paper's grid, in air."""
+    n_z, n_y, _ = SHAPE
+    low_z, low_y = MARGIN_MM + 5.0, WALL_MM
+    center = (low_z + n_z * SPACING_MM / 2, low_y + n_y * SPACING_MM / 2, 0.0)
+    grid = VolumeGrid(shape=SHAPE, spacing_mm=(SPACING_MM,) * 3, center_mm=center)
+    air_mm = AIR_VOXELS * SPACING_MM
+    wall_mm, length_mm = low_y + air_mm, grid.size_mm[1] - 2 * air_mm - NIPPLE_MM
+    radii_mm = (grid.size_mm[2] / 2 - air_mm, length_mm, grid.size_mm[0] / 2 - air_mm)
+    shape = BreastShape(center_mm=(0.0, wall_mm, center[0]), radii_mm=radii_mm)
+    breast = Breast(shape=shape, density=Density.C, seed=1, skin_mm=1.0, nipple_radius_mm=NIPPLE_MM)
+    return breast, grid
+
+
+def _real_breast(plan: Plan, patient: str) -> tuple[Phantom, VolumeGrid]:
+    from duotomo.experiments.third_party.breast_mr import breast_mr
+
+    found = breast_mr(plan.data_folder(NAME), patient=patient, mediolateral=True)
+    center_z, center_y, x = found.grid.center_mm
+    placed = replace(found.grid, center_mm=(center_z + MARGIN_MM, center_y + WALL_MM, x))
+    n_z, n_y, n_x = (math.ceil(size / REAL_SPACING_MM) + 2 * AIR_VOXELS for size in found.grid.size_mm)
+    grid = VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(REAL_SPACING_MM,) * 3, center_mm=placed.center_mm)
+    return Sampled(volume=found.volume, grid=placed), grid
+
+
+def _around(grid: VolumeGrid) -> VolumeGrid:
+    """Return the grid that holds the breast wherever it moves."""
+    n_z, n_y, n_x = (
+        n + 2 * math.ceil(MARGIN_MM / d) for n, d in zip(grid.shape, grid.spacing_mm, strict=True)
+    )
+    return replace(grid, shape=(n_z, n_y, n_x))
+
+
+def _body(plan: Plan, number: int) -> tuple[Phantom, VolumeGrid]:
+    if plan.level is Level.AS_PUBLISHED:
+        phantom, grid = _tissue_block()
+    elif plan.level is Level.HONEST:
+        phantom, grid = _small_breast()
+    else:
+        phantom, grid = _real_breast(plan, PATIENTS[(number - 1) % len(PATIENTS)])
+    return phantom, grid.coarsen(
+        (4, 4, 4) if plan.level is not Level.REAL else (2, 2, 2)
+    ) if plan.quick else grid
+
+
+def _ways(plan: Plan, grid: VolumeGrid) -> tuple[Way, ...]:
+    ours = (*staged_ways(grid, AFFINE, n_steps=N_STEPS), oracle(grid, AFFINE, n_steps=N_STEPS))
+    if plan.level is not Level.AS_PUBLISHED:
+        return ours
+    return (*plain_ways(AFFINE, n_total=100 if plan.quick else 1000, n_volume=5, n_motion=5), *ours)
+
+
+def _at(plan: Plan) -> SetUp:
+    if plan.level is Level.REAL:
+        plan.data_folder(NAME)
+
+    def make(number: int) -> Case:
+        phantom, grid = _body(plan, number)
+        published = plan.level is Level.AS_PUBLISHED
+        moving_grid = None if published else _around(grid)
+        scans = Scans(
+            grid=grid,
+            acquisition=catching(moving_grid or grid),
+            seed=None if published else number,
+            moving_grid=moving_grid,
+            device=plan.device,
+        )
+        transform, seed = Affine(grid), FIRST_SEED + number - 1
+        about: dict[str, Any] = {
+            "motion_seed": seed,
+            "grid": repr(grid),
+            "moving_grid": repr(moving_grid or grid),
+        }
+        if plan.level is Level.REAL:
+            about["patient"] = PATIENTS[(number - 1) % len(PATIENTS)]
+        return scans.moved_by(phantom, transform, random_affine(transform, seed, MODERATE), **about)
+
+    n_cases = 2 if plan.quick else N_MOTIONS
+    about = {
+        "body": {
+            Level.AS_PUBLISHED: "the inside of a large procedural breast, density C, which fills the grid",
+            Level.HONEST: "a small procedural breast, density C, in air",
+            Level.REAL: "breasts of two women, segmented from magnetic resonance images, mediolateral view",
+        }[plan.level],
+        "energy": "20 keV",
+        "acquisition": "11 views over 50 degrees, source to detector 660 mm, pixels as wide as voxels",
+        "motions": f"{n_cases} random affine motions: rotations up to {MODERATE.rotation_deg:g} degrees about each "
+        f"axis, scales within {MODERATE.scale:g} of 1, shears up to {MODERATE.shear:g}, translations up to "
+        f"{MODERATE.translation_mm:g} mm",
+    }
+    # Settings depend on the grid; that of the women differs a little, in the number of voxels only.
+    ways = _ways(plan, _body(plan, 1)[1])
+    return SetUp(about=about, n_cases=n_cases, make=make, shown=min(8, n_cases), ways=ways)
+
+
+BREAST_MR = Experiment(
+    name=NAME,
+    title="Uncompressed breast, fifteen random affine motions",
+    paper=PUBLISHED,
+    levels=tuple(Level),
+    at=_at,
+)

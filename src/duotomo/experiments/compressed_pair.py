@@ -1,0 +1,221 @@
+"""One breast between the plates at two visits: thinner, and turned, at the second."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from duotomo.experiments.acquisitions import catching
+from duotomo.experiments.case import Case, Scans
+from duotomo.experiments.experiment import Experiment, SetUp
+from duotomo.experiments.motions import rotation
+from duotomo.experiments.paper import COMPRESSED_PAIR as PUBLISHED
+from duotomo.experiments.plan import Level, Plan
+from duotomo.experiments.way import Way, oracle, plain_ways, staged_ways
+from duotomo.geometry import VolumeGrid
+from duotomo.methods import Model
+from duotomo.phantoms import Breast, BreastShape, Density
+from duotomo.transforms import DisplacementField, Transform
+
+NAME = "compressed-pair"
+SHAPE, SPACING_MM, SUPPORT_MM = (208, 208, 511), 0.215, 5.0
+MOVING_LAYERS = 192
+"""The second visit is thinner by as many layers of voxels as are missing here: by 7.7 %."""
+
+ROLL_DEG = 5.0
+CONTROL_MM = 10.0
+LATTICE_MM = 2.0
+"""Between the points where the true motion is kept."""
+
+N_REAL, REAL_SPACING_MM, FRONT_MM, SIDE_MM = 3, 0.4, 6.0, 10.0
+FIRST_SEED = 3000
+
+N_STEPS = 400
+"""At full resolution, at most."""
+
+Floats = NDArray[np.float64]
+
+
+def _between_plates(plan: Plan) -> tuple[VolumeGrid, VolumeGrid]:
+    """Return the grids of both visits: the height of the paddle is known in every scan."""
+    n_z, n_y, n_x = SHAPE
+    low_x = -n_x * SPACING_MM / 2
+    grids = []
+    for layers in (n_z, MOVING_LAYERS):
+        center = (SUPPORT_MM + layers * SPACING_MM / 2, n_y * SPACING_MM / 2, low_x + n_x * SPACING_MM / 2)
+        grid = VolumeGrid(shape=(layers, n_y, n_x), spacing_mm=(SPACING_MM,) * 3, center_mm=center)
+        grids.append(grid.coarsen((8, 8, 8)) if plan.quick else grid)
+    return grids[0], grids[1]
+
+
+def _squeezed(plan: Plan) -> Case:
+    """Return a procedural breast, squeezed by finite elements to two thicknesses and turned between them."""
+    from duotomo.phantoms.compressed import Compressed
+    from duotomo.phantoms.compression import compress, motion_between
+
+    grid, moving_grid = _between_plates(plan)
+    shape = BreastShape(center_mm=(0.0, 0.0, 30.0), radii_mm=(40.0, 34.0, 30.0))
+    breast = Breast(shape=shape, density=Density.C, seed=1, nipple_radius_mm=3.0)
+    visits = [
+        compress(
+            shape,
+            thickness_mm=one.size_mm[0],
+            roll_rad=math.radians(roll_deg),
+            support_mm=SUPPORT_MM,
+            refinements=2 if plan.quick else 3,
+        )
+        for one, roll_deg in ((grid, 0.0), (moving_grid, ROLL_DEG))
+    ]
+    lattice = _lattice(moving_grid)
+    transform = DisplacementField(lattice)
+    params = transform.params(displacement_mm=motion_between(visits[0], visits[1], lattice))
+    rest_mm = 1.0 if plan.quick else 0.25
+    bodies = [Compressed(phantom=breast, compression=one, rest_spacing_mm=rest_mm) for one in visits]
+    about = {
+        f"{name} of visit {number}": value
+        for number, one in enumerate(visits, start=1)
+        for name, value in (
+            ("thickness_mm", round(one.thickness_mm, 3)),
+            ("volume_change", round(one.volume_change, 5)),
+            ("least_jacobian", round(one.least_jacobian, 4)),
+        )
+    }
+    scans = _scans(plan, grid, moving_grid, 1)
+    return scans.of_pair(bodies[0], bodies[1], transform, params, **about)
+
+
+def _squeezed_further(plan: Plan, number: int) -> Case:
+    """Return the FDA's compressed phantom, squeezed further, turned and shifted in the plane of the plates."""
+    from duotomo.experiments.third_party.victre import victre
+    from duotomo.phantoms.compression_mask import compress_mask
+
+    phantom = victre(plan.data_folder(NAME))
+    generator = np.random.default_rng(FIRST_SEED + number - 1)
+    factor, turn_deg = generator.uniform(0.92, 0.93), generator.uniform(-3, 3)
+    shift_mm = np.array([*generator.uniform(-3, 3, 2), 0.0])
+    coarse = phantom.grid.coarsen((10, 10, 10))
+    squeezed = compress_mask(
+        phantom.voxels(coarse) > 0.02, coarse, thickness_factor=factor, edge_mm=20.0 if plan.quick else 10.0
+    )
+    spacing_mm = 2.4 if plan.quick else REAL_SPACING_MM
+    grid = _room(phantom.grid, spacing_mm, phantom.grid.size_mm[0])
+    moving_grid = _room(phantom.grid, spacing_mm, phantom.grid.size_mm[0] * factor)
+    z, y, x = phantom.grid.center_mm
+    middle = np.array([x, y, z])
+    turn = rotation(0.0, 0.0, math.radians(turn_deg))
+
+    def to_reference(points_mm: Floats) -> Floats:
+        straight: Floats = squeezed.to_rest((points_mm - middle - shift_mm) @ turn + middle)
+        return straight
+
+    transform, params = _sampled(to_reference, moving_grid)
+    scans = _scans(plan, grid, moving_grid, number)
+    return scans.moved_by(
+        phantom,
+        transform,
+        params,
+        motion_seed=FIRST_SEED + number - 1,
+        thickness_factor=round(factor, 4),
+        turn_deg=round(turn_deg, 3),
+        shift_mm=shift_mm.round(3).tolist(),
+        volume_change=round(squeezed.volume_change, 5),
+        least_jacobian=round(squeezed.least_jacobian, 4),
+    )
+
+
+def _room(body: VolumeGrid, spacing_mm: float, height_mm: float) -> VolumeGrid:
+    """Return a grid between the plates, from the chest wall on, with room in front and at the sides."""
+    n_z = round(height_mm / spacing_mm)
+    n_y = math.ceil((body.size_mm[1] + FRONT_MM) / spacing_mm)
+    n_x = math.ceil((body.size_mm[2] + 2 * SIDE_MM) / spacing_mm)
+    center = (body.low_mm[0] + n_z * spacing_mm / 2, body.low_mm[1] + n_y * spacing_mm / 2, body.center_mm[2])
+    return VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(spacing_mm,) * 3, center_mm=center)
+
+
+def _lattice(grid: VolumeGrid) -> VolumeGrid:
+    n_z, n_y, n_x = (math.ceil(size / LATTICE_MM) + 3 for size in grid.size_mm)
+    return VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(LATTICE_MM,) * 3, center_mm=grid.center_mm)
+
+
+def _sampled(places: Callable[[Floats], Floats], grid: VolumeGrid) -> tuple[Transform, torch.Tensor]:
+    """Return the displacement field that takes points of a moving grid to their places."""
+    lattice = _lattice(grid)
+    z, y, x = (
+        low + (np.arange(n) + 0.5) * d
+        for low, n, d in zip(lattice.low_mm, lattice.shape, lattice.spacing_mm, strict=True)
+    )
+    points_mm = np.stack(np.meshgrid(z, y, x, indexing="ij")[::-1], axis=-1).reshape(-1, 3)
+    moved = (places(points_mm) - points_mm).T.reshape(3, *lattice.shape)
+    transform = DisplacementField(lattice)
+    return transform, transform.params(displacement_mm=torch.from_numpy(np.ascontiguousarray(moved)))
+
+
+def _scans(plan: Plan, grid: VolumeGrid, moving_grid: VolumeGrid, number: int) -> Scans:
+    return Scans(
+        grid=grid,
+        acquisition=catching(grid),
+        seed=None if plan.level is Level.AS_PUBLISHED else number,
+        moving_grid=moving_grid,
+        device=plan.device,
+    )
+
+
+def _ways(plan: Plan, grid: VolumeGrid) -> tuple[Way, ...]:
+    n_z, n_y, n_x = (round(size / CONTROL_MM) + 3 for size in grid.size_mm)
+    affine, spline = Model("affine"), Model("bspline", (n_z, n_y, n_x))
+    ways = (
+        *staged_ways(grid, affine, suffix="affine", n_steps=N_STEPS),
+        *staged_ways(grid, spline, suffix="bspline", n_steps=N_STEPS),
+        oracle(grid, spline, n_steps=N_STEPS),
+    )
+    if plan.level is not Level.AS_PUBLISHED:
+        return ways
+    return (*plain_ways(affine, n_total=60 if plan.quick else 1000, n_volume=5, n_motion=5), *ways)
+
+
+def _at(plan: Plan) -> SetUp:
+    real = plan.level is Level.REAL
+    if real:
+        plan.data_folder(NAME)
+
+    def make(number: int) -> Case:
+        return _squeezed_further(plan, number) if real else _squeezed(plan)
+
+    grid, moving_grid = _between_plates(plan)
+    about: dict[str, Any] = {
+        "energy": "20 keV",
+        "acquisition": "11 views over 50 degrees, source to detector 660 mm, pixels as wide as voxels",
+    }
+    if real:
+        spacing_mm = 2.4 if plan.quick else REAL_SPACING_MM
+        about |= {
+            "body": "the FDA's VICTRE phantom, compressed by its makers and squeezed further by finite elements to "
+            "0.92 to 0.93 of its thickness, turned by up to 3 degrees and shifted by up to 3 mm between the plates",
+            "voxels": f"{spacing_mm:g} mm",
+        }
+        # 51.6 x 60.8 x 93.4 mm: the settings depend on the grid's size only.
+        body = VolumeGrid(shape=(258, 304, 467), spacing_mm=(0.2,) * 3, center_mm=(30.8, 30.4, 0.0))
+        grid = _room(body, spacing_mm, body.size_mm[0])
+    else:
+        about |= {
+            "body": "a procedural breast, density C, between plates by finite elements, at the second visit thinner "
+            f"and turned by {ROLL_DEG:g} degrees about the axis to the nipple before it is compressed",
+            "grid": repr(grid),
+            "moving_grid": repr(moving_grid),
+        }
+    n_cases = (1 if plan.quick else N_REAL) if real else 1
+    return SetUp(about=about, n_cases=n_cases, make=make, shown=1, ways=_ways(plan, grid))
+
+
+COMPRESSED_PAIR = Experiment(
+    name=NAME,
+    title="One breast under two compressions",
+    paper=PUBLISHED,
+    levels=tuple(Level),
+    at=_at,
+)

@@ -1,0 +1,86 @@
+"""The Shepp-Logan head, deformed by random offsets of the control points of a B-spline."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from duotomo.experiments.case import Case, Scans
+from duotomo.experiments.experiment import Experiment, SetUp
+from duotomo.experiments.motions import random_offsets
+from duotomo.experiments.plan import Level, Plan
+from duotomo.experiments.way import Way, oracle, plain_ways, staged_ways
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.methods import Model
+from duotomo.phantoms import SheppLogan
+from duotomo.transforms import BSpline
+
+EDGE_MM, GAP_MM = 65.0, 5.0
+N_CONTROL = 9
+OFFSETS_MM = (8.0, 4.0, 2.0)
+
+
+def _grid(plan: Plan) -> VolumeGrid:
+    n = 33 if plan.quick else 65
+    return VolumeGrid.on_detector((n, n, n), (EDGE_MM / n,) * 3, gap_mm=GAP_MM)
+
+
+def _acquisition(plan: Plan) -> Acquisition:
+    pixel_mm = _grid(plan).spacing_mm[0]
+    return Acquisition.arc(
+        n_views=11,
+        angle_range_rad=math.radians(50),
+        source_to_detector_mm=660.0,
+        pivot_height_mm=0.0,
+        detector_shape=(math.ceil(80 / pixel_mm), math.ceil(160 / pixel_mm)),
+        pixel_spacing_mm=(pixel_mm, pixel_mm),
+    )
+
+
+def _phantom(grid: VolumeGrid) -> SheppLogan:
+    z, y, x = grid.center_mm
+    return SheppLogan(center_mm=(x, y, z), size_mm=EDGE_MM)
+
+
+def _ways(plan: Plan, grid: VolumeGrid, model: Model) -> tuple[Way, ...]:
+    ours = (*staged_ways(grid, model), oracle(grid, model))
+    if plan.level is not Level.AS_PUBLISHED:
+        return ours
+    return (*plain_ways(model, n_total=100 if plan.quick else 1000, n_volume=5, n_motion=5), *ours)
+
+
+def _at(plan: Plan) -> SetUp:
+    grid, acquisition = _grid(plan), _acquisition(plan)
+    # The same motion at every size of the voxels.
+    spline = BSpline.over(_grid(Plan(level=plan.level)), (N_CONTROL,) * 3)
+    phantom = _phantom(grid)
+
+    def make(number: int) -> Case:
+        scans = Scans(
+            grid=grid,
+            acquisition=acquisition,
+            seed=None if plan.level is Level.AS_PUBLISHED else number,
+            device=plan.device,
+        )
+        params = random_offsets(spline, number - 1, OFFSETS_MM)
+        return scans.moved_by(phantom, spline, params, motion_seed=number - 1)
+
+    about: dict[str, Any] = {
+        "grid": repr(grid),
+        "acquisition": "11 views over 50 degrees, source to detector 660 mm, static detector of "
+        f"{acquisition.detector_shape} pixels (v, u) of {acquisition.pixel_spacing_mm[0]:g} mm",
+        "phantom": repr(phantom),
+        "motion": f"{N_CONTROL}^3 control points of a cubic B-spline, offset by up to {OFFSETS_MM} mm "
+        "along (x, y, z)",
+    }
+    model = Model("bspline", (N_CONTROL,) * 3)
+    return SetUp(about=about, n_cases=1, make=make, shown=1, ways=_ways(plan, grid, model))
+
+
+SHEPP_LOGAN = Experiment(
+    name="shepp-logan-bspline",
+    title="Shepp-Logan phantom, deformed by a B-spline",
+    paper=None,
+    levels=(Level.AS_PUBLISHED, Level.HONEST),
+    at=_at,
+)

@@ -1,0 +1,204 @@
+"""The methods that an experiment compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from duotomo.experiments.case import Case
+from duotomo.geometry import VolumeGrid
+from duotomo.methods import (
+    Checkpoint,
+    Model,
+    OnRecord,
+    Result,
+    Settings,
+    averaged,
+    iterative,
+    sequential,
+    simultaneous,
+    with_known_motion,
+)
+
+UNBROKEN = 200
+"""Steps of the iterative method before an update, in stages that have so many."""
+
+N_TURNS, STEPS_OF_TURN, TURN_STIFFNESS = 6, 15, 10.0
+"""Turns at the end of the iterative method, the steps of each, and how much stiffer a B-spline is in them."""
+
+Run = Callable[[Case, Settings, OnRecord | None, Checkpoint | None], Result]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """One method with its settings.
+
+    name: of its files. label: for people. family: which of the paper's methods it is, "sequential",
+    "iterative", "simultaneous" or "known motion". whose: "paper" for its own plain algorithm, "ours" for the
+    staged one with priors. passes: how often the stages are gone through, for the time left.
+    """
+
+    name: str
+    label: str
+    family: str
+    whose: str
+    settings: Settings
+    run: Run
+    passes: int = 1
+
+
+def _sequential(
+    case: Case, settings: Settings, on_step: OnRecord | None, checkpoint: Checkpoint | None
+) -> Result:
+    return sequential(case.study, settings, on_step=on_step, checkpoint=checkpoint)
+
+
+def _simultaneous(
+    case: Case, settings: Settings, on_step: OnRecord | None, checkpoint: Checkpoint | None
+) -> Result:
+    return simultaneous(case.study, settings, on_step=on_step, checkpoint=checkpoint)
+
+
+def _known(case: Case, settings: Settings, on_step: OnRecord | None, checkpoint: Checkpoint | None) -> Result:
+    motion = [(case.transform, case.params)]
+    return with_known_motion(case.study, settings, motion, on_step=on_step, checkpoint=checkpoint)
+
+
+def _iterative(
+    case: Case,
+    settings: Settings,
+    on_step: OnRecord | None,
+    checkpoint: Checkpoint | None,
+    **options: Any,
+) -> Result:
+    return iterative(case.study, settings, on_step=on_step, checkpoint=checkpoint, **options)
+
+
+def staged_ways(grid: VolumeGrid, model: Model, *, suffix: str = "", **staging: Any) -> tuple[Way, ...]:
+    """Return our methods with one model, and the same solver told the true motion.
+
+    staging: what `Settings.staged` takes.
+    """
+    settings = Settings.staged(grid, model, **staging)
+    tail = f"-{suffix}" if suffix else ""
+    words = f", {suffix}" if suffix else ""
+    return (
+        Way(
+            name=f"sequential{tail}",
+            label=f"sequential{words}",
+            family="sequential",
+            whose="ours",
+            settings=settings,
+            run=_sequential,
+            passes=1,
+        ),
+        Way(
+            name=f"iterative{tail}",
+            label=f"iterative{words}",
+            family="iterative",
+            whose="ours",
+            settings=_in_turns(settings),
+            run=partial(_iterative, update=averaged, volume_steps=UNBROKEN),
+        ),
+        Way(
+            name=f"simultaneous{tail}",
+            label=f"simultaneous{words}",
+            family="simultaneous",
+            whose="ours",
+            settings=settings,
+            run=_simultaneous,
+        ),
+    )
+
+
+def _in_turns(settings: Settings) -> Settings:
+    """Return the settings of the iterative method: short turns once the volumes are there.
+
+    Long turns on one visit's data forget what the other has brought in; short ones from the start never
+    converge, since every turn begins its quasi-Newton memory anew.
+    """
+    last = settings.stages[-1]
+    spline = last.model is not None and last.model.control_shape is not None
+    turn = replace(last, n_steps=STEPS_OF_TURN, stiffness=TURN_STIFFNESS if spline else 1.0)
+    return replace(settings, stages=(*settings.stages, *(turn,) * N_TURNS))
+
+
+def oracle(grid: VolumeGrid, model: Model, **staging: Any) -> Way:
+    """Return our solver, told the true motion: what the data allow."""
+    return Way(
+        name="known-motion",
+        label="known motion",
+        family="known motion",
+        whose="ours",
+        settings=Settings.staged(grid, model, **staging),
+        run=_known,
+    )
+
+
+def plain_ways(model: Model, *, n_total: int, n_volume: int, n_motion: int) -> tuple[Way, ...]:
+    """Return the paper's own algorithms: no prior, one resolution, zero volume, identity, alternation.
+
+    n_total: steps in all. n_volume, n_motion: steps of a turn.
+    """
+    n_turns = n_total // (n_volume + n_motion)
+    settings = Settings.plain(model, n_turns=n_turns, volume_steps=n_volume, motion_steps=n_motion)
+    if model.control_shape is not None:
+        # Thousands of central differences, one projection each, are beyond anyone's patience.
+        settings = replace(settings, central_step=None)
+    common: dict[str, Any] = {"whose": "paper", "settings": settings}
+    return (
+        Way(
+            name="plain-sequential",
+            label="sequential, plain",
+            family="sequential",
+            run=_sequential,
+            **common,
+        ),
+        Way(
+            name="plain-iterative",
+            label="iterative, plain",
+            family="iterative",
+            run=partial(_iterative, volume_steps=n_volume, motion_steps=n_motion),
+            **common,
+        ),
+        Way(
+            name="plain-simultaneous",
+            label="simultaneous, plain",
+            family="simultaneous",
+            run=_simultaneous,
+            **common,
+        ),
+        Way(
+            name="plain-known-motion",
+            label="known motion, plain",
+            family="known motion",
+            run=_known,
+            **common,
+        ),
+    )
+
+
+def splits(grid: VolumeGrid, model: Model, n_total: int, turns: Sequence[tuple[int, int]]) -> tuple[Way, ...]:
+    """Return the paper's alternation with turns of unlike lengths, and our coupled method beside them.
+
+    turns: steps of the volume and of the motion in one turn, `n_total` of both together in each way.
+    """
+    plain = (
+        Way(
+            name=f"split-{n_volume}-{n_motion}",
+            label=f"{n_volume} volume + {n_motion} motion",
+            family="simultaneous",
+            whose="paper",
+            settings=Settings.plain(
+                model,
+                n_turns=max(1, n_total // (n_volume + n_motion)),
+                volume_steps=n_volume,
+                motion_steps=n_motion,
+            ),
+            run=_simultaneous,
+        )
+        for n_volume, n_motion in turns
+    )
+    return (*plain, staged_ways(grid, model)[-1])

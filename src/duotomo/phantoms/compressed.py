@@ -1,0 +1,128 @@
+"""A phantom between the plates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import DTypeLike, NDArray
+
+from duotomo.errors import GeometryError
+from duotomo.geometry import VolumeGrid
+from duotomo.phantoms.compression import Compression
+from duotomo.phantoms.compression_mesh import Floats
+from duotomo.transforms import DisplacementField
+
+_LATTICE_MM = 1.5
+# Voxels that are warped at once: enough to keep all cores busy, few beside the volumes themselves.
+_SLAB_VOXELS = 8_000_000
+
+
+class Voxelised(Protocol):
+    """Whatever can say its attenuation, 1/mm, on a grid: (z, y, x)."""
+
+    def voxels(self, grid: VolumeGrid) -> NDArray[Any]: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Compressed:
+    """A phantom at rest, seen between the plates: `f(to_rest(x))`.
+
+    The phantom is made once, at rest, on voxels of `rest_spacing_mm`, and read from there by linear
+    interpolation. Attenuation stays what it was, since tissue keeps its volume.
+
+    margin_mm: further than this from the box around the body there is air; a nipple or other parts that stand
+    out of the body need room.
+
+    >>> from duotomo.phantoms import Ellipsoid
+    >>> from duotomo.phantoms.breast_shape import BreastShape
+    >>> from duotomo.phantoms.compression import compress
+    >>> shape = BreastShape(center_mm=(0.0, 0.0, 30.0), radii_mm=(40.0, 38.0, 27.0))
+    >>> body = Ellipsoid(center_mm=shape.center_mm, radii_mm=shape.radii_mm, value=0.05)
+    >>> squeezed = compress(shape, thickness_mm=40.0, refinements=1)
+    >>> breast = Compressed(phantom=body, compression=squeezed, rest_spacing_mm=2.0)
+    >>> volume = breast.voxels(VolumeGrid.on_detector((25, 25, 50), (2.0, 2.0, 2.0)))
+    >>> round(float(volume[10, 5, 25]), 6), float(volume[22, 5, 25])
+    (0.05, 0.0)
+    """
+
+    phantom: Voxelised
+    compression: Compression
+    rest_spacing_mm: float = 0.5
+    margin_mm: float = 8.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rest_spacing_mm < math.inf:
+            raise GeometryError(
+                f"Compressed: expected rest_spacing_mm > 0; got {self.rest_spacing_mm}. Half the voxels that "
+                f"you will ask for is fine enough."
+            )
+        if not 0 < self.margin_mm < math.inf:
+            raise GeometryError(
+                f"Compressed: expected margin_mm > 0; got {self.margin_mm}. The phantom needs room."
+            )
+
+    def voxels(self, grid: VolumeGrid, *, oversample: int = 1, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+        """Return the mean over `oversample`^3 points of each voxel, (z, y, x)."""
+        if oversample < 1:
+            raise GeometryError(
+                f"Compressed.voxels: expected oversample >= 1; got {oversample}. 1 samples at the middle."
+            )
+        rest_grid, rest = self._rest
+        lattice = _around(grid)
+        field = DisplacementField(lattice)
+        params = field.params(displacement_mm=self.compression.field(lattice))
+        volume = np.zeros(grid.shape, dtype=dtype)
+        n_z, n_y, n_x = grid.shape
+        n_slab = max(1, _SLAB_VOXELS // (n_y * n_x * oversample**3))
+        for start in range(0, n_z, n_slab):
+            slab = _slab(grid, start, min(start + n_slab, n_z))
+            if self._in_air(slab):
+                continue
+            warped = field.warp(params, rest_grid, slab.refine(oversample))(rest)
+            cells = warped.reshape(slab.shape[0], oversample, n_y, oversample, n_x, oversample)
+            volume[start : start + slab.shape[0]] = cells.mean(dim=(1, 3, 5)).numpy()
+        return volume
+
+    @cached_property
+    def _rest(self) -> tuple[VolumeGrid, torch.Tensor]:
+        # Twice the margin: between the plates it is narrower than it was at rest.
+        grid = _covering(self.compression.rest_mm, 2 * self.margin_mm, self.rest_spacing_mm)
+        return grid, torch.as_tensor(np.asarray(self.phantom.voxels(grid), dtype=np.float32))
+
+    def _in_air(self, grid: VolumeGrid) -> bool:
+        low = self.compression.moved_mm.min(axis=0) - self.margin_mm
+        high = self.compression.moved_mm.max(axis=0) + self.margin_mm
+        return bool((np.array(grid.low_mm[::-1]) > high).any() or (np.array(grid.high_mm[::-1]) < low).any())
+
+
+def _covering(points_mm: Floats, margin_mm: float, spacing_mm: float) -> VolumeGrid:
+    """Return cubic voxels that cover points, (point, xyz), and a margin around them.
+
+    The lowest points lie on faces of voxels, so that none is cut by the chest wall.
+    """
+    low, high = points_mm.min(axis=0)[::-1], points_mm.max(axis=0)[::-1]
+    n_margin = math.ceil(margin_mm / spacing_mm)
+    n_z, n_y, n_x = (math.ceil(size) + 2 * n_margin for size in (high - low) / spacing_mm)
+    z, y, x = (low + (np.array([n_z, n_y, n_x]) / 2 - n_margin) * spacing_mm).tolist()
+    return VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(spacing_mm,) * 3, center_mm=(z, y, x))
+
+
+def _around(grid: VolumeGrid) -> VolumeGrid:
+    """Return a lattice that reaches beyond the grid, since a displacement field fades where it ends."""
+    n_z, n_y, n_x = (math.ceil(size / _LATTICE_MM) + 2 for size in grid.size_mm)
+    return VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(_LATTICE_MM,) * 3, center_mm=grid.center_mm)
+
+
+def _slab(grid: VolumeGrid, start: int, stop: int) -> VolumeGrid:
+    _, n_y, n_x = grid.shape
+    middle = (start + stop) / 2 * grid.spacing_mm[0] + grid.low_mm[0]
+    return VolumeGrid(
+        shape=(stop - start, n_y, n_x),
+        spacing_mm=grid.spacing_mm,
+        center_mm=(middle, *grid.center_mm[1:]),
+    )

@@ -1,0 +1,216 @@
+"""A breast between two plates: where each point of it goes, and the motion between two compressions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from duotomo.errors import DuotomoError, GeometryError
+from duotomo.geometry import VolumeGrid
+from duotomo.geometry.frame import voxel_to_world
+from duotomo.phantoms.breast_shape import BreastShape
+from duotomo.phantoms.compression_map import BodyMap
+from duotomo.phantoms.compression_mesh import BodyMesh, Floats, Ints, half_ellipsoid, library, signed_volumes
+from duotomo.phantoms.compression_solver import Body, Plates
+from duotomo.phantoms.compression_tissue import ElasticTissue
+
+_COARSEST = 2
+_LATTICE_MM = 1.5
+_INVERSE_MM = 1e-4
+_NEWTON_STEPS = 8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Compression:
+    """A body at rest and between plates, as tetrahedra whose corners have moved.
+
+    rest_mm, moved_mm: (node, xyz), before and after; the rest frame is that of the body before it was turned.
+    tetrahedra: (tetrahedron, 4). thickness_mm: between the plates. least_jacobian: the smallest determinant
+    of the deformation's gradient at the points where the energy was summed.
+    """
+
+    rest_mm: Floats = field(repr=False)
+    moved_mm: Floats = field(repr=False)
+    tetrahedra: Ints = field(repr=False)
+    thickness_mm: float
+    least_jacobian: float
+
+    @property
+    def volume_change(self) -> float:
+        """The body's volume between the plates over that at rest, less one."""
+        rest, moved = (
+            signed_volumes(nodes, self.tetrahedra).sum() for nodes in (self.rest_mm, self.moved_mm)
+        )
+        return float(moved / rest) - 1
+
+    def to_rest(self, points_mm: ArrayLike) -> Floats:
+        """Return where points (..., xyz) between the plates were at rest. Around the body it is extended."""
+        points = np.asarray(points_mm, dtype=np.float64)
+        return self._to_rest.evaluate(points.reshape(-1, 3))[0].reshape(points.shape)
+
+    def from_rest(self, points_mm: ArrayLike) -> Floats:
+        """Return where points (..., xyz) at rest go: the inverse of `to_rest`."""
+        points = np.asarray(points_mm, dtype=np.float64)
+        flat = points.reshape(-1, 3)
+        moved, _ = self._from_rest.evaluate(flat)
+        outside = np.flatnonzero(~self._from_rest.contains(flat))
+        moved[outside] = self._invert(flat[outside], moved[outside])
+        return moved.reshape(points.shape)
+
+    def field(
+        self, grid: VolumeGrid, *, lattice_mm: float = _LATTICE_MM, dtype: torch.dtype = torch.float64
+    ) -> torch.Tensor:
+        """Return `to_rest(x) - x` at the voxel centres of a grid, (xyz, z, y, x) in mm.
+
+        It is computed at points about `lattice_mm` apart, and linear between them where the grid is finer.
+        """
+        return _sampled(self.to_rest, grid, lattice_mm, dtype)
+
+    def _invert(self, targets: Floats, start: Floats) -> Floats:
+        """Solve `to_rest(x) = target` by Newton's method, each point for itself."""
+        points, best = start.copy(), np.full(len(start), math.inf)
+        open_ones, trial = np.arange(len(start)), start
+        for _ in range(_NEWTON_STEPS):
+            there, gradients = self._to_rest.evaluate(trial)
+            missed = targets[open_ones] - there
+            error = np.linalg.norm(missed, axis=1)
+            better = error < best[open_ones]
+            points[open_ones[better]], best[open_ones[better]] = trial[better], error[better]
+            going = better & (error > _INVERSE_MM)
+            open_ones = open_ones[going]
+            trial = trial[going] + np.linalg.solve(gradients[going], missed[going, :, None])[..., 0]
+        return points
+
+    @cached_property
+    def _to_rest(self) -> BodyMap:
+        return BodyMap(self.moved_mm, self.rest_mm, self.tetrahedra)
+
+    @cached_property
+    def _from_rest(self) -> BodyMap:
+        return BodyMap(self.rest_mm, self.moved_mm, self.tetrahedra)
+
+
+def compress(
+    shape: BreastShape,
+    *,
+    thickness_mm: float,
+    roll_rad: float = 0.0,
+    support_mm: float = 0.0,
+    tissue: ElasticTissue | None = None,
+    refinements: int = 3,
+    most_steps: int = 40,
+) -> Compression:
+    """Return a breast turned by `roll_rad` about its axis and then squeezed between two plates.
+
+    The plates are rigid, flat and slippery; the lower one ends at z = `support_mm`. The chest wall slides in
+    its plane without turning or going anywhere on the mean. The axis runs through `center_mm` along y; a
+    positive roll takes z towards x.
+
+    refinements: 2 gives 489 nodes, 3 gives 3281. most_steps: of Newton's method, at each refinement.
+
+    >>> shape = BreastShape(center_mm=(0.0, 0.0, 30.0), radii_mm=(40.0, 38.0, 27.0))
+    >>> squeezed = compress(shape, thickness_mm=45.0, refinements=1)
+    >>> bool(squeezed.to_rest((0.0, 10.0, 45.0))[2] > 55)
+    True
+    """
+    turn = _about_y(roll_rad)
+    axes = turn @ np.diag(shape.radii_mm)
+    height_mm = 2 * float(np.linalg.norm(axes[2]))
+    if not 0 < thickness_mm < height_mm:
+        raise GeometryError(
+            f"compress: expected thickness_mm between 0 and the body's height, {height_mm:.6g}; got "
+            f"{thickness_mm}. Plates further apart do not touch it."
+        )
+    if refinements < 1:
+        raise GeometryError(
+            f"compress: expected refinements >= 1; got {refinements}. 2 is quick, 3 fine, 4 takes minutes."
+        )
+    center = np.asarray(shape.center_mm, dtype=np.float64)
+    plates = Plates(middle_mm=float(center[2]), half_gap_mm=thickness_mm / 2)
+    levels = range(min(_COARSEST, refinements), refinements + 1)
+    bodies = [
+        Body(half_ellipsoid(level, center_mm=center, axes_mm=axes), tissue or ElasticTissue())
+        for level in levels
+    ]
+    # A stretch that keeps the volume; it puts the body just between the plates.
+    stretch = (thickness_mm / height_mm) ** np.array([-0.5, -0.5, 1.0])
+    at_rest = bodies[0].mesh.nodes_mm
+    moved = balanced(bodies[0], center + (at_rest - center) * stretch, plates, most_steps)
+    for coarse, fine in pairwise(bodies):
+        shifts = _carried(coarse.mesh, moved - coarse.mesh.nodes_mm, fine.mesh)
+        moved = balanced(fine, fine.mesh.nodes_mm + shifts, plates, most_steps)
+    mesh = bodies[-1].mesh
+    return Compression(
+        rest_mm=center + (mesh.nodes_mm - center) @ turn,
+        moved_mm=moved + np.array([0.0, 0.0, support_mm - plates.middle_mm + plates.half_gap_mm]),
+        tetrahedra=mesh.tetrahedra,
+        thickness_mm=thickness_mm,
+        least_jacobian=float(np.linalg.det(bodies[-1].gradients(moved)).min()),
+    )
+
+
+def motion_between(
+    reference: Compression,
+    moving: Compression,
+    grid: VolumeGrid,
+    *,
+    lattice_mm: float = _LATTICE_MM,
+    dtype: torch.dtype = torch.float64,
+) -> torch.Tensor:
+    """Return how far the tissue at each voxel centre of the moving grid is from where the reference has it.
+
+    `u(x) = from_rest_reference(to_rest_moving(x)) - x`, (xyz, z, y, x) in mm: what `DisplacementField(grid)`
+    takes as `displacement_mm` to map moving to reference.
+    """
+    return _sampled(lambda points: reference.from_rest(moving.to_rest(points)), grid, lattice_mm, dtype)
+
+
+def _sampled(
+    places: Callable[[Floats], Floats], grid: VolumeGrid, lattice_mm: float, dtype: torch.dtype
+) -> torch.Tensor:
+    """Return `places(x) - x` at voxel centres, from a lattice that begins and ends with voxel centres."""
+    if not lattice_mm > 0:
+        raise GeometryError(f"Compression: expected lattice_mm > 0; got {lattice_mm}. 1.5 mm is fine enough.")
+    spans_mm = [(n - 1) * d for n, d in zip(grid.shape, grid.spacing_mm, strict=True)]
+    counts = [min(n, math.ceil(span / lattice_mm) + 1) for n, span in zip(grid.shape, spans_mm, strict=True)]
+    index = np.meshgrid(
+        *(np.linspace(0, n - 1, count) for n, count in zip(grid.shape, counts, strict=True)), indexing="ij"
+    )
+    points = voxel_to_world(grid, np.stack(index, axis=-1))
+    shifts = torch.from_numpy(np.moveaxis(places(points) - points, -1, 0).copy()).to(dtype)
+    if tuple(counts) == grid.shape:
+        return shifts
+    return torch.nn.functional.interpolate(
+        shifts[None], size=grid.shape, mode="trilinear", align_corners=True
+    )[0]
+
+
+def balanced(body: Body, start_mm: Floats, plates: Plates, most_steps: int) -> Floats:
+    """Return the nodes, (node, xyz), of a body at rest between the plates; raise if it finds none."""
+    settled = body.settle(start_mm, plates, most_steps=most_steps)
+    if not settled.converged:
+        raise DuotomoError(
+            f"compress: expected forces that balance between plates {2 * plates.half_gap_mm:.6g} mm apart; "
+            f"they did not after {settled.n_steps} of {most_steps} steps. Allow more most_steps, or squeeze "
+            f"less."
+        )
+    return settled.nodes_mm
+
+
+def _carried(coarse: BodyMesh, displacements: Floats, fine: BodyMesh) -> Floats:
+    """Return displacements, (node, xyz), at the nodes of a finer mesh, interpolated smoothly."""
+    rbf = library("scipy.interpolate").RBFInterpolator(coarse.nodes_mm, displacements, neighbors=60)
+    carried: Floats = rbf(fine.nodes_mm)
+    return carried
+
+
+def _about_y(angle_rad: float) -> Floats:
+    cos, sin = math.cos(angle_rad), math.sin(angle_rad)
+    return np.array([[cos, 0.0, sin], [0.0, 1.0, 0.0], [-sin, 0.0, cos]])

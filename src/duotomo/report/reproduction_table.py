@@ -1,0 +1,173 @@
+"""The table that an experiment writes into its folder, checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from duotomo.io.file_error import FileError, reason
+
+TABLE = "table.json"
+
+N_ENTRIES = 12
+FAMILIES = ("sequential", "iterative", "simultaneous", "known motion")
+WHOSE = ("ours", "paper")
+PLAIN = "plain-"
+"""How names of the paper's own algorithms start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableWay:
+    """One method that an experiment compared: `duotomo.experiments.way.Way`, as its table has it."""
+
+    name: str
+    label: str
+    family: str
+    whose: str
+    settings: str
+
+    @property
+    def model(self) -> str:
+        """The model that the name ends with, where an experiment has several, or else nothing.
+
+        >>> TableWay(name="iterative-affine", label="", family="iterative", whose="ours", settings="").model
+        'affine'
+        """
+        name, family = self.name.removeprefix(PLAIN), self.family.replace(" ", "-")
+        return name.removeprefix(f"{family}-") if name.startswith(f"{family}-") else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRow:
+    """One way on one case. What the errors are: `duotomo.experiments.measures.Errors`."""
+
+    case: int
+    way: str
+    about: Mapping[str, Any]
+    start_tre_mm: float
+    relative_error: float
+    mse: float
+    registered_relative_error: float | None
+    registered_mse: float | None
+    tre_mm: float
+    worst_tre_mm: float
+    edge_tre_mm: float
+    in_plane_mm: float
+    depth_mm: float
+    entries: tuple[float, ...] | None
+    folded: int
+    status: str
+    reason: str
+    applications: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperNumbers:
+    """What the paper prints: `duotomo.experiments.paper.Published`."""
+
+    better: str
+    ratio: float
+    relative_error: Mapping[str, float]
+    mse: Mapping[str, float]
+    remark: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """An experiment at one level: what was compared, and how far each way was off on each case.
+
+    shown: the case whose volumes are in the folder.
+    """
+
+    experiment: str
+    title: str
+    level: str
+    quick: bool
+    device: str
+    about: Mapping[str, Any]
+    paper: PaperNumbers | None
+    versions: Mapping[str, str]
+    ways: tuple[TableWay, ...]
+    shown: int
+    rows: tuple[TableRow, ...]
+
+    @property
+    def name(self) -> str:
+        """Experiment and level, as files are named."""
+        return f"{self.experiment}-{self.level}{'-quick' if self.quick else ''}"
+
+    @property
+    def n_cases(self) -> int:
+        """Cases that any way ran."""
+        return len({row.case for row in self.rows})
+
+    def of(self, way: TableWay) -> dict[int, TableRow]:
+        """Return the rows of a way by case, in the order of the cases."""
+        found = {row.case: row for row in self.rows if row.way == way.name}
+        return dict(sorted(found.items()))
+
+
+def read_table(folder: Path) -> Table:
+    """Return the table in the folder of an experiment; raise unless it is there and whole."""
+    path = Path(folder) / TABLE
+    if not path.is_file():
+        raise FileError(
+            f"read_table: expected an experiment's table at {path}; got nothing there. "
+            f"Check the path, or run `duotomo reproduce` first."
+        )
+    try:
+        return _table(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        came = f"no {error}" if isinstance(error, KeyError) else reason(error)
+        raise FileError(
+            f"read_table: expected {path} as `duotomo reproduce` wrote it; got: {came}. Run it again."
+        ) from error
+
+
+def _table(plain: dict[str, Any]) -> Table:
+    ways = tuple(_only(TableWay, way) for way in plain["ways"])
+    paper = None if plain["paper"] is None else _only(PaperNumbers, plain["paper"])
+    rows = tuple(_row(row) for row in plain["rows"])
+    table: Table = _only(Table, {**plain, "ways": ways, "paper": paper, "rows": rows})
+    _check(table)
+    return table
+
+
+def _row(plain: dict[str, Any]) -> TableRow:
+    entries = plain["entries"]
+    row: TableRow = _only(
+        TableRow, {**plain, "entries": None if entries is None else tuple(map(float, entries))}
+    )
+    for field in fields(TableRow):
+        value = getattr(row, field.name)
+        numeric = str(field.type).startswith(("int", "float"))
+        if numeric and not (isinstance(value, int | float) or (value is None and "None" in str(field.type))):
+            raise ValueError(f"{field.name} {value!r} of case {row.case}, which is no number")
+    if row.entries is not None and len(row.entries) != N_ENTRIES:
+        raise ValueError(f"{len(row.entries)} entries of case {row.case}, not {N_ENTRIES}")
+    return row
+
+
+def _only(kind: type[Any], plain: dict[str, Any]) -> Any:
+    """Return the fields that are known; what a later duotomo adds is passed over."""
+    known = (field for field in fields(kind) if field.name in plain or field.name not in ("remark",))
+    return kind(**{field.name: plain[field.name] for field in known})
+
+
+def _check(table: Table) -> None:
+    names = [way.name for way in table.ways]
+    if not table.rows or len(set(names)) < len(names):
+        raise ValueError("no rows, or ways of the same name")
+    for way in table.ways:
+        if way.family not in FAMILIES or way.whose not in WHOSE:
+            raise ValueError(f"the way {way.name!r} of family {way.family!r} and whose {way.whose!r}")
+    places = [(row.case, row.way) for row in table.rows]
+    if len(set(places)) < len(places):
+        raise ValueError("two rows of one way on one case")
+    strange = {row.way for row in table.rows} - set(names)
+    if strange:
+        raise ValueError(f"rows of {sorted(strange)}, which are not among the ways {names}")

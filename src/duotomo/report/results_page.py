@@ -1,0 +1,203 @@
+"""The page that puts all experiments beside the paper: `docs/results.md`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from duotomo.io.durable import durable
+from duotomo.io.file_error import FileError
+from duotomo.report.reproduction import FIGURES
+from duotomo.report.reproduction_table import TABLE, Table, read_table
+from duotomo.report.reproduction_words import (
+    COLUMNS,
+    COMPARING,
+    INTRODUCTION,
+    KNOWN,
+    LEVELS,
+    NOTES,
+    READING,
+    TELLING,
+    TELLING_ELSEWHERE,
+    TITLES,
+)
+from duotomo.report.summary import NONE, lines, ratio_lines, remarks
+
+MOST_FIGURES = 4
+"""Of each experiment and level; all of them are in its folder."""
+
+MOST_BYTES = 250_000
+"""Of a picture on the page, before it is reduced."""
+
+
+def write_results(root: Path, page: Path, *, figures: Path, quick: bool = False) -> list[Path]:
+    """Write the page of all experiments in `root`, and copy its figures; return the files that were written.
+
+    root: with a folder `NAME/LEVEL` for each experiment and level. figures: the folder for the pictures,
+    named in the page relative to it. quick: whether experiments of reduced size are on the page, too.
+
+    Equal folders make equal files.
+    """
+    tables = _tables(Path(root), quick)
+    page, figures = Path(page), Path(figures)
+    made_with = {_computed_with(table) for _, table in tables}
+    parts = _beginning()
+    if len(made_with) == 1:
+        parts.append(f"All was computed with {next(iter(made_with))}.")
+    files = [page]
+    for name in _in_order(table.experiment for _, table in tables):
+        same = [(folder, table) for folder, table in tables if table.experiment == name]
+        parts.append(_section([table for _, table in same]))
+        for folder, table in same:
+            copied = _copy_figures(folder, table, figures)
+            files += copied
+            parts.append(_level(table, copied, page.parent, name_versions=len(made_with) > 1))
+    page.parent.mkdir(parents=True, exist_ok=True)
+    with durable("write_results", page) as fresh:
+        fresh.write_text("\n\n".join(part.strip("\n") for part in parts if part) + "\n", encoding="utf-8")
+    return files
+
+
+def _tables(root: Path, quick: bool) -> list[tuple[Path, Table]]:
+    """Return the folders with a table, in the order of the levels, and their tables."""
+    folders = sorted(path.parent for path in root.glob(f"*/*/{TABLE}"))
+    found = [(folder, read_table(folder)) for folder in folders]
+    found = [(folder, table) for folder, table in found if quick or not table.quick]
+    if not found:
+        raise FileError(
+            f"write_results: expected folders NAME/LEVEL with a {TABLE} in {root}; got none"
+            f"{'' if quick else ' of full size'}. Run `duotomo reproduce all` first."
+        )
+    levels = list(LEVELS)
+    for folder, table in found:
+        if table.level not in levels:
+            raise FileError(
+                f"write_results: expected one of the levels {', '.join(levels)}; got {table.level!r} in "
+                f"{folder}. Use the duotomo that wrote it, or move it elsewhere."
+            )
+    return sorted(found, key=lambda one: (levels.index(one[1].level), one[1].quick, one[0]))
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Return names once each: those of the paper's experiments in its order, then the others."""
+    unique = set(names)
+    return [name for name in KNOWN if name in unique] + sorted(unique - set(KNOWN))
+
+
+def _beginning() -> list[str]:
+    # What the words mean is written as Markdown already.
+    levels = ["| level | data |", "| --- | --- |", *(f"| {name} | {what} |" for name, what in LEVELS.items())]
+    names = [
+        "| column | meaning |",
+        "| --- | --- |",
+        *(f"| {name} | {what} |" for name, what in COLUMNS.items()),
+    ]
+    return [INTRODUCTION, "\n".join(levels), READING, "\n".join(names), COMPARING]
+
+
+def _computed_with(table: Table) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(table.versions.items()))
+    return f"{versions}, on {table.device}"
+
+
+def _section(tables: Sequence[Table]) -> str:
+    """Return the heading of an experiment, its set-up at each level, and what to keep in mind."""
+    name = tables[0].experiment
+    names = dict.fromkeys(key for table in tables for key in table.about)
+    head = ["set-up", *(_level_name(table) for table in tables)]
+    rows = [[_words(key), *(_plain(table.about.get(key, NONE)) for table in tables)] for key in names]
+    parts = [f"## {tables[0].title}", f"Experiment `{name}`.", NOTES.get(name, ""), _markdown([head, *rows])]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _level(table: Table, copied: Sequence[Path], beside: Path, *, name_versions: bool) -> str:
+    """Return the part of one level: numbers, ratios, remarks, pictures."""
+    cases = "One case" if table.n_cases == 1 else f"{table.n_cases} cases"
+    parts = [
+        f"### {table.experiment}: {_level_name(table)}",
+        f"{cases}, computed with {_computed_with(table)}." if name_versions else f"{cases}.",
+        _markdown(lines(table)),
+    ]
+    ratios = ratio_lines(table)
+    if len(ratios) > 1:
+        parts.append(_markdown(ratios))
+    parts.append("\n".join(f"- {_escaped(line)}" for line in remarks(table, with_ratios=False)))
+    for picture in copied:
+        kind = picture.stem.removeprefix(f"{table.name}-")
+        parts.append(f"![{_title(kind, table)}]({os.path.relpath(picture, beside)})")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _level_name(table: Table) -> str:
+    return f"{table.level}{', reduced size' if table.quick else ''}"
+
+
+def _title(kind: str, table: Table) -> str:
+    """Return what a picture shows, by the name of its file."""
+    start = next(start for start in TITLES if kind.startswith(start))
+    rest = kind.removeprefix(start).strip("-").replace("-", " ")
+    return TITLES[start].format(case=table.shown) + (f" ({rest})" if rest else "")
+
+
+def _copy_figures(folder: Path, table: Table, figures: Path) -> list[Path]:
+    """Copy the most telling figures: up to two of results, and one of each other kind."""
+    telling = TELLING.get(table.experiment, TELLING_ELSEWHERE)
+
+    def worth(picture: Path) -> tuple[int, bool, str]:
+        return -sum(part in picture.stem for part in telling), "plain" in picture.stem, picture.stem
+
+    wanted: list[Path] = []
+    for kind in TITLES:
+        found = sorted((folder / FIGURES).glob(f"{kind}*.png"), key=worth)
+        wanted += found[: 2 if kind == "results" else 1]
+    copied = []
+    for picture in wanted[:MOST_FIGURES]:
+        figures.mkdir(parents=True, exist_ok=True)
+        target = figures / f"{table.name}-{picture.name}"
+        with durable("write_results", target) as fresh:
+            _copy(picture, fresh)
+        copied.append(target)
+    return copied
+
+
+def _copy(picture: Path, target: Path) -> None:
+    """Copy a picture; one that is too large for a page keeps 256 colours."""
+    if picture.stat().st_size <= MOST_BYTES:
+        shutil.copyfile(picture, target)
+        return
+    from PIL import Image
+
+    with Image.open(picture) as image:
+        # Colours that few pixels have keep their place: a colour scale stays one.
+        few = image.convert("RGB").quantize(
+            256, method=Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE
+        )
+    few.save(target, format="PNG", optimize=True)
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = [f"| {' | '.join(map(_escaped, row))} |" for row in rows]
+    return "\n".join([head, f"| {' | '.join(['---'] * len(rows[0]))} |", *body])
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _plain(value: Any) -> str:
+    """Return a value of the set-up as text, numbers without the digits that float adds."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{_words(str(name))} {_plain(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_plain, value))})"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return re.sub(r"\d+\.\d{6,}", lambda digits: f"{float(digits[0]):g}", str(value))
