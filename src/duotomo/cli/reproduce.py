@@ -72,8 +72,8 @@ def _plans(
 
     if name != ALL and name not in EXPERIMENTS:
         raise DuotomoError(
-            f"duotomo reproduce: expected one of the experiments {', '.join(EXPERIMENTS)}, or all; got {name!r}. "
-            f"Choose one of them."
+            f"duotomo reproduce: expected one of the experiments {', '.join(EXPERIMENTS)}, or all; got "
+            f"{name!r}. Choose one of them."
         )
     if device is Device.CUDA and not torch.cuda.is_available():
         raise DuotomoError(

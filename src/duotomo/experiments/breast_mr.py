@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
+import torch
+
 from duotomo.experiments.acquisitions import catching
-from duotomo.experiments.case import Case, Scans
+from duotomo.experiments.case import Case, Remembered, Scans
 from duotomo.experiments.experiment import Experiment, SetUp
 from duotomo.experiments.motions import MODERATE, random_affine
 from duotomo.experiments.paper import BREAST_MR as PUBLISHED
@@ -40,14 +43,7 @@ N_STEPS = 400
 AFFINE = Model("affine")
 
 
-def _tissue_block() -> tuple[Phantom, VolumeGrid]:
-    """Return the inside of a large breast, which fills the paper's grid."""
-    grid = VolumeGrid.on_detector(SHAPE, (SPACING_MM,) * 3, gap_mm=5.0)
-    z, _, x = grid.center_mm
-    shape = BreastShape(center_mm=(x, -5.0, z), radii_mm=(70.0, 105.0, 45.0))
-    return Breast(shape=shape, density=Density.C, seed=1), grid
-
-
+@lru_cache(maxsize=1)
 def _small_breast() -> tuple[Phantom, VolumeGrid]:
     """Return a whole breast that fits into the paper's grid, in air."""
     n_z, n_y, _ = SHAPE
@@ -59,7 +55,7 @@ def _small_breast() -> tuple[Phantom, VolumeGrid]:
     radii_mm = (grid.size_mm[2] / 2 - air_mm, length_mm, grid.size_mm[0] / 2 - air_mm)
     shape = BreastShape(center_mm=(0.0, wall_mm, center[0]), radii_mm=radii_mm)
     breast = Breast(shape=shape, density=Density.C, seed=1, skin_mm=1.0, nipple_radius_mm=NIPPLE_MM)
-    return breast, grid
+    return Remembered(breast), grid
 
 
 def _real_breast(plan: Plan, patient: str) -> tuple[Phantom, VolumeGrid]:
@@ -70,7 +66,17 @@ def _real_breast(plan: Plan, patient: str) -> tuple[Phantom, VolumeGrid]:
     placed = replace(found.grid, center_mm=(center_z + MARGIN_MM, center_y + WALL_MM, x))
     n_z, n_y, n_x = (math.ceil(size / REAL_SPACING_MM) + 2 * AIR_VOXELS for size in found.grid.size_mm)
     grid = VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(REAL_SPACING_MM,) * 3, center_mm=placed.center_mm)
-    return Sampled(volume=found.volume, grid=placed), grid
+    return _smooth(Sampled(volume=found.volume, grid=placed)), grid
+
+
+def _smooth(body: Sampled) -> Sampled:
+    """Return a body on twice finer voxels, linear between the centres of the coarse ones.
+
+    Tissue has no edges along the voxels of the scanner that imaged it; X-rays would see them.
+    """
+    volume = torch.from_numpy(body.volume).float()[None, None]
+    finer = torch.nn.functional.interpolate(volume, scale_factor=2, mode="trilinear", align_corners=False)
+    return Sampled(volume=finer[0, 0].numpy(), grid=body.grid.refine(2))
 
 
 def _around(grid: VolumeGrid) -> VolumeGrid:
@@ -82,12 +88,10 @@ def _around(grid: VolumeGrid) -> VolumeGrid:
 
 
 def _body(plan: Plan, number: int) -> tuple[Phantom, VolumeGrid]:
-    if plan.level is Level.AS_PUBLISHED:
-        phantom, grid = _tissue_block()
-    elif plan.level is Level.HONEST:
-        phantom, grid = _small_breast()
-    else:
+    if plan.level is Level.REAL:
         phantom, grid = _real_breast(plan, PATIENTS[(number - 1) % len(PATIENTS)])
+    else:
+        phantom, grid = _small_breast()
     return phantom, grid.coarsen(
         (4, 4, 4) if plan.level is not Level.REAL else (2, 2, 2)
     ) if plan.quick else grid
@@ -97,7 +101,7 @@ def _ways(plan: Plan, grid: VolumeGrid) -> tuple[Way, ...]:
     ours = (*staged_ways(grid, AFFINE, n_steps=N_STEPS), oracle(grid, AFFINE, n_steps=N_STEPS))
     if plan.level is not Level.AS_PUBLISHED:
         return ours
-    return (*plain_ways(AFFINE, n_total=100 if plan.quick else 1000, n_volume=5, n_motion=5), *ours)
+    return (*plain_ways(AFFINE, n_total=100 if plan.quick else 1000), *ours)
 
 
 def _at(plan: Plan) -> SetUp:
@@ -106,12 +110,11 @@ def _at(plan: Plan) -> SetUp:
 
     def make(number: int) -> Case:
         phantom, grid = _body(plan, number)
-        published = plan.level is Level.AS_PUBLISHED
-        moving_grid = None if published else _around(grid)
+        moving_grid = _around(grid)
         scans = Scans(
             grid=grid,
-            acquisition=catching(moving_grid or grid),
-            seed=None if published else number,
+            acquisition=catching(moving_grid),
+            seed=None if plan.level is Level.AS_PUBLISHED else number,
             moving_grid=moving_grid,
             device=plan.device,
         )
@@ -119,7 +122,7 @@ def _at(plan: Plan) -> SetUp:
         about: dict[str, Any] = {
             "motion_seed": seed,
             "grid": repr(grid),
-            "moving_grid": repr(moving_grid or grid),
+            "moving_grid": repr(moving_grid),
         }
         if plan.level is Level.REAL:
             about["patient"] = PATIENTS[(number - 1) % len(PATIENTS)]
@@ -127,16 +130,14 @@ def _at(plan: Plan) -> SetUp:
 
     n_cases = 2 if plan.quick else N_MOTIONS
     about = {
-        "body": {
-            Level.AS_PUBLISHED: "the inside of a large procedural breast, density C, which fills the grid",
-            Level.HONEST: "a small procedural breast, density C, in air",
-            Level.REAL: "breasts of two women, segmented from magnetic resonance images, mediolateral view",
-        }[plan.level],
+        "body": "breasts of two women, segmented from magnetic resonance images, mediolateral view"
+        if plan.level is Level.REAL
+        else "a small procedural breast, density C, in air",
         "energy": "20 keV",
         "acquisition": "11 views over 50 degrees, source to detector 660 mm, pixels as wide as voxels",
-        "motions": f"{n_cases} random affine motions: rotations up to {MODERATE.rotation_deg:g} degrees about each "
-        f"axis, scales within {MODERATE.scale:g} of 1, shears up to {MODERATE.shear:g}, translations up to "
-        f"{MODERATE.translation_mm:g} mm",
+        "motions": f"{n_cases} random affine motions: rotations up to {MODERATE.rotation_deg:g} degrees "
+        f"about each axis, scales within {MODERATE.scale:g} of 1, shears up to {MODERATE.shear:g}, "
+        f"translations up to {MODERATE.translation_mm:g} mm",
     }
     # Settings depend on the grid; that of the women differs a little, in the number of voxels only.
     ways = _ways(plan, _body(plan, 1)[1])

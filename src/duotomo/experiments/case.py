@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import DTypeLike, NDArray
 
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.methods import Study, Visit
@@ -71,6 +72,20 @@ class Case:
             replace(visit, projections=visit.projections.to(device)) for visit in self.study.visits
         )
         return replace(self, study=replace(self.study, visits=visits))
+
+
+class Remembered:
+    """A phantom that is made once for every grid: the cases of an experiment share it."""
+
+    def __init__(self, phantom: Phantom) -> None:
+        self.phantom = phantom
+        self._made: dict[VolumeGrid, NDArray[Any]] = {}
+
+    def voxels(self, grid: VolumeGrid, *, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+        """Return attenuation, 1/mm, (z, y, x)."""
+        if grid not in self._made:
+            self._made[grid] = self.phantom.voxels(grid, dtype=np.float32)
+        return self._made[grid].astype(dtype, copy=False)
 
 
 @dataclass(frozen=True, kw_only=True)

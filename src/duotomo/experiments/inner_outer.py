@@ -16,6 +16,7 @@ SPLITS = ((1, 1), (2, 2), (5, 5), (10, 10), (50, 50), (4, 1), (8, 2), (40, 10))
 def _at(plan: Plan) -> SetUp:
     spacing_mm = 2.0 if plan.quick else 1.0
     grid, acquisition = grid_of(spacing_mm), acquisition_of(spacing_mm)
+    phantom = phantom_of(fills_the_cube=plan.level is Level.AS_PUBLISHED)
 
     def make(number: int) -> Case:
         scans = Scans(
@@ -24,13 +25,13 @@ def _at(plan: Plan) -> SetUp:
             seed=None if plan.level is Level.AS_PUBLISHED else number,
             device=plan.device,
         )
-        return scans.moved_by(phantom_of(plan.level), Affine(grid_of(1.0)), random_motion(number))
+        return scans.moved_by(phantom, Affine(grid_of(1.0)), random_motion(number))
 
     n_total = 100 if plan.quick else 1000
     chosen = SPLITS[2:5:2] if plan.quick else SPLITS
     about = {
         "grid": repr(grid),
-        "phantom": repr(phantom_of(plan.level)),
+        "phantom": repr(phantom),
         "motion": "the first random motion of toroid-simultaneous",
         "steps": f"{n_total} in all, of volume and motion together, split into turns",
     }

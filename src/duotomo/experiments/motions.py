@@ -16,7 +16,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Ranges:
-    """How far random affine motions go: each number is drawn evenly from minus to plus this, scales about 1."""
+    """How far random affine motions go: numbers are drawn evenly from minus to plus this, scales about 1."""
 
     rotation_deg: float
     scale: float
@@ -46,7 +46,7 @@ def random_affine(transform: Affine, seed: int, ranges: Ranges) -> torch.Tensor:
 
 
 def published_motion(transform: Affine) -> torch.Tensor:
-    """Return the large motion of the paper: the body moves by (10, 0, -20) mm and turns by -30 degrees about y."""
+    """Return the paper's large motion: the body moves by (10, 0, -20) mm and turns by -30 degrees about y."""
     turn = rotation(0.0, math.radians(-30.0), 0.0)
     body = transform.params(matrix=turn.tolist(), translation_mm=(10.0, 0.0, -20.0))
     # Where the body goes is the inverse of where a moved point came from.

@@ -216,7 +216,8 @@ def _finished(path: Path, key: str) -> dict[str, Any] | None:
         row: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DuotomoError(
-            f"duotomo reproduce: expected a finished row in {path}; got {error}. Remove it to compute it again."
+            f"duotomo reproduce: expected a finished row in {path}; got {error}. Remove it to compute it "
+            f"again."
         ) from error
     if row.get("key") != key:
         raise DuotomoError(
@@ -234,8 +235,8 @@ def _chosen_ways(experiment: Experiment, set_up: SetUp, names: Iterable[str] | N
     for name in names:
         if name not in known:
             raise DuotomoError(
-                f"{experiment.name}: expected one of the methods {', '.join(known)}; got {name!r}. Choose one of "
-                f"them."
+                f"{experiment.name}: expected one of the methods {', '.join(known)}; got {name!r}. Choose "
+                f"one of them."
             )
         chosen.append(known[name])
     return tuple(chosen)

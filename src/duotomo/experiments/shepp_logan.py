@@ -46,7 +46,7 @@ def _ways(plan: Plan, grid: VolumeGrid, model: Model) -> tuple[Way, ...]:
     ours = (*staged_ways(grid, model), oracle(grid, model))
     if plan.level is not Level.AS_PUBLISHED:
         return ours
-    return (*plain_ways(model, n_total=100 if plan.quick else 1000, n_volume=5, n_motion=5), *ours)
+    return (*plain_ways(model, n_total=100 if plan.quick else 1000), *ours)
 
 
 def _at(plan: Plan) -> SetUp:

@@ -47,10 +47,11 @@ def iterative(
     far; and the update, which makes the volumes of the next iteration. The last iteration has no update.
 
     A stage of the settings makes `n_steps / volume_steps` iterations; one that has fewer steps makes one, of
-    its own `n_steps`. Without a model it makes reconstructions only. Volumes of moving visits are among `others`: "visit_2" in its own frame,
-    "visit_2_registered" in that of the reference. update: replaced, averaged or symmetric. misfit: what the
-    registration minimises. on_step: called after every step of either kind. checkpoint: where the state after
-    every iteration is kept; a run that finds one there goes on from it, to the same result.
+    its own `n_steps`. Without a model it makes reconstructions only. Volumes of moving visits are among
+    `others`: "visit_2" in its own frame, "visit_2_registered" in that of the reference. update: replaced,
+    averaged or symmetric. misfit: what the registration minimises. on_step: called after every step of
+    either kind. checkpoint: where the state after every iteration is kept; a run that finds one there goes
+    on from it, to the same result.
     """
     for name, count in (("volume_steps", volume_steps), ("motion_steps", motion_steps)):
         if count < 1:

@@ -1,4 +1,4 @@
-"""Bodies to simulate scans of: solids with known line integrals, breasts, lesions, and what others have made."""
+"""Bodies to simulate scans of: solids with known line integrals, breasts, lesions, and what others made."""
 
 from duotomo.phantoms.attenuation import JOHNS_YAFFE_20_KEV_PER_MM, Tissue, attenuation_per_mm
 from duotomo.phantoms.breast import Breast, BreastTissue, Density

@@ -1,0 +1,137 @@
+"""An experiment that takes no time: a small ring, moved by a shift, and methods that know the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import radians
+from typing import Any
+
+import torch
+
+from duotomo.experiments import Case, Experiment, Level, Plan, SetUp, Way
+from duotomo.experiments.case import Scans
+from duotomo.experiments.paper import Published
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.methods import Checkpoint, Model, OnRecord, Record, Result, Settings
+from duotomo.phantoms import Ellipsoid, Toroid
+from duotomo.solvers import Status
+from duotomo.transforms import Affine, Transform
+
+GRID = VolumeGrid.on_detector((12, 14, 14), (4.0, 4.0, 4.0), gap_mm=5.0)
+SCAN = Acquisition.arc(
+    n_views=5,
+    angle_range_rad=radians(40),
+    source_to_detector_mm=660.0,
+    pivot_height_mm=0.0,
+    detector_shape=(16, 28),
+    pixel_spacing_mm=(4.0, 4.0),
+)
+MIDDLE = GRID.center_mm[::-1]
+RING = Toroid(
+    center_mm=MIDDLE,
+    major_radius_mm=12.0,
+    minor_radius_mm=5.0,
+    value=0.03,
+    body=Ellipsoid(center_mm=MIDDLE, radii_mm=(22.0, 22.0, 14.0), value=0.046),
+)
+AFFINE = Affine(GRID)
+STILL = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+PAPER = Published(better="simultaneous", ratio=31.0, relative_error={"sequential": 0.0057}, mse={})
+SETTINGS = Settings.staged(GRID, Model("affine"))
+
+
+def shift(*translation_mm: float) -> torch.Tensor:
+    """Return the parameters of a translation."""
+    return AFFINE.params(matrix=STILL, translation_mm=translation_mm)
+
+
+def tiny_case(number: int = 1, *, seed: int | None = None) -> Case:
+    """Return a case whose ring moves by 3 mm along x and -4 mm along z, once for each number."""
+    scans = Scans(grid=GRID, acquisition=SCAN, seed=seed)
+    return scans.moved_by(RING, AFFINE, shift(3.0 * number, 0.0, -4.0 * number), number=number)
+
+
+def result_of(
+    case: Case,
+    transform: Transform,
+    params: torch.Tensor,
+    volume: torch.Tensor | None = None,
+    **changes: Any,
+) -> Result:
+    """Return what a method would have that found this motion and this volume, the truth unless given."""
+    return Result(
+        **{
+            "method": "simultaneous",
+            "grid": case.study.grid,
+            "volume": case.truth if volume is None else volume,
+            "transforms": (transform,),
+            "params": (params,),
+            "status": Status.CONVERGED,
+            "reason": "It was told.",
+            "applications": 7,
+            "seconds": 0.5,
+            "history": (RECORD,),
+            **changes,
+        }
+    )
+
+
+RECORD = Record(
+    stage=0,
+    what="affine at 4 mm",
+    step=1,
+    objective=1.0,
+    gradient_norm=1.0,
+    step_length=1.0,
+    applications=4,
+    seconds=0.1,
+)
+
+Hook = Callable[[Case, Checkpoint | None], None]
+
+
+@dataclass
+class Counted:
+    """An experiment of two cases and two ways, and what was computed for it.
+
+    made: cases that were made. calls: (way, case) in their order. hooks: what a way does before it returns,
+    such as to go wrong.
+    """
+
+    n_cases: int = 2
+    made: list[int] = field(default_factory=list)
+    calls: list[tuple[str, int]] = field(default_factory=list)
+    hooks: dict[str, Hook] = field(default_factory=dict)
+
+    @property
+    def experiment(self) -> Experiment:
+        return Experiment(
+            name="tiny",
+            title="A tiny ring",
+            paper=PAPER,
+            levels=(Level.AS_PUBLISHED, Level.HONEST),
+            at=self._at,
+        )
+
+    def _at(self, plan: Plan) -> SetUp:
+        def make(number: int) -> Case:
+            self.made.append(number)
+            return tiny_case(number)
+
+        ways = tuple(self._way(name) for name in ("sequential", "simultaneous"))
+        return SetUp(about={"grid": repr(GRID)}, n_cases=self.n_cases, make=make, shown=1, ways=ways)
+
+    def _way(self, name: str) -> Way:
+        def run(
+            case: Case, settings: Settings, on_step: OnRecord | None, checkpoint: Checkpoint | None
+        ) -> Result:
+            self.calls.append((name, case.about["number"]))
+            if on_step is not None:
+                on_step(RECORD)
+            if name in self.hooks:
+                self.hooks[name](case, checkpoint)
+            found = case.params if name == "simultaneous" else AFFINE.identity()
+            return result_of(case, AFFINE, found)
+
+        return Way(name=name, label=name, family=name, whose="ours", settings=SETTINGS, run=run)
