@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +16,15 @@ from typer.testing import CliRunner
 from duotomo import experiments
 from duotomo.cli import main
 from duotomo.experiments import Experiment, Level, Plan, SetUp, Way
+from duotomo.experiments.third_party.fda import FILE
 from duotomo.experiments.way import oracle, staged_ways
 from duotomo.io.folder_lock import locked
 from duotomo.methods import Model
-from duotomo.report.reproduction_table import read_table
+from duotomo.report.reproduction_fda import read_fda
+from duotomo.report.summary import lines, read_table
 from tests.experiments.tiny import GRID, PAPER, Counted, tiny_case
+
+DATA = Path(os.environ.get("DUOTOMO_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
 
 
 def run(*options: object) -> tuple[int, str]:
@@ -63,8 +69,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
 
 @pytest.mark.usefixtures("tiny")
 def test_an_experiment_becomes_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # In a window that is wide enough for the table.
-    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setenv("COLUMNS", "80")
     out = tmp_path / "[bold]out"
     code, output = run("tiny", "--level", "honest", "--out", out)
     assert code == 0, output
@@ -77,9 +82,16 @@ def test_an_experiment_becomes_a_table_and_figures(tmp_path: Path, monkeypatch: 
     assert output.count("finished before") == 0
     assert output.index("case 2, known motion: relative error") < output.index("before registration")
     assert "The paper's relative error: sequential 0.00570." in output
+    # Nothing is cut, and no line of the table is wider than the window.
+    header, *body = lines(table)
+    printed = output[output.index("case 2, known motion: relative error") :].splitlines()
+    cells = [cell for line in printed for cell in re.split(r"\s{2,}", line.strip())]
+    assert {cell for row in (header, *body) for cell in row} <= set(cells)
+    last = max(number for number, line in enumerate(printed) if line.startswith("known motion"))
+    assert max(map(len, printed[1 : last + 1])) <= 80
     figures = sorted((folder / "figures").iterdir())
     assert f"Wrote {folder / 'table.json'} and {len(figures)} figures in {folder / 'figures'}" in output
-    assert {"phantom.png", "projections.png", "results.png"} <= {path.name for path in figures}
+    assert {"phantom-visit-1.png", "projections.png", "results.png"} <= {path.name for path in figures}
 
     stamp = (folder / "case_01" / "simultaneous.json").stat().st_mtime_ns
     code, output = run("tiny", "--level", "honest", "--out", out, "--no-figures")
@@ -102,7 +114,9 @@ def test_all_levels_run_unless_one_is_named(counted: Counted, tmp_path: Path) ->
 
 
 def test_all_experiments_leave_out_levels_that_they_have_not(counted: Counted, tmp_path: Path) -> None:
-    code, output = run("all", "--level", "real", "--data", tmp_path, "--out", tmp_path)
+    code, output = run(
+        "all", "--level", "real", "--data", tmp_path, "--out", tmp_path, "--methods", "simultaneous"
+    )
     assert code == 0, output
     assert counted.calls == []
 
@@ -131,6 +145,17 @@ def test_a_stopped_run_says_that_it_can_be_gone_on_with(counted: Counted, tmp_pa
     assert output.count("finished before") == 1
 
 
+def test_an_out_that_is_a_file_is_said(counted: Counted, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("A letter.", encoding="utf-8")
+    code, output = run("tiny", "--level", "honest", "--out", taken)
+    assert code == 2
+    assert f"expected to make the folder {taken / 'tiny' / 'honest' / 'case_01'}; got: " in output
+    assert "Choose another --out" in output
+    assert taken.read_text(encoding="utf-8") == "A letter."
+    assert counted.made == []
+
+
 def test_two_runs_do_not_share_a_case(counted: Counted, tmp_path: Path) -> None:
     home = tmp_path / "tiny" / "honest" / "case_01"
     home.mkdir(parents=True)
@@ -145,13 +170,17 @@ def test_two_runs_do_not_share_a_case(counted: Counted, tmp_path: Path) -> None:
     ("options", "message"),
     [
         (("toroid",), "expected one of the experiments toroid-iterative, toroid-simultaneous"),
-        (("inner-outer", "--level", "real"), "inner-outer: expected one of the levels as-published, honest"),
         (("breast-mr", "--level", "real"), "breast-mr: expected a folder with third-party data"),
         (("breast-mr", "--level", "real", "--data", "nowhere"), "expected a folder at --data nowhere"),
         (("inner-outer", "--level", "honest", "--cases", "one"), "expected --cases such as 1,4-6; got 'one'"),
         (("inner-outer", "--level", "honest", "--cases", "1,"), "expected --cases such as 1,4-6; got '1,'"),
+        (("inner-outer", "--level", "honest", "--cases", "3-1"), "expected --cases such as 1,4-6; got '3-1'"),
+        (("inner-outer", "--level", "honest", "--cases", ""), "expected --cases such as 1,4-6; got ''"),
         (("inner-outer", "--level", "honest", "--cases", "2"), "expected cases from 1 to 1; got 2"),
         (("inner-outer", "--level", "honest", "--methods", "best"), "expected one of the methods split-1-1"),
+        (("fda-projections",), "fda-projections: expected a folder with third-party data"),
+        (("fda-projections", "--level", "honest"), "fda-projections: expected the level real, without"),
+        (("fda-projections", "--methods", "sart"), "fda-projections: expected the level real, without"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_is(
@@ -183,6 +212,7 @@ def test_an_unknown_level_is_refused_with_those_there_are(tmp_path: Path) -> Non
     [
         ("breast-mr", "breast_mr/A_69b91dc2_dyn_t0_pre.nii.gz", "github.com/MIMBCD-UI"),
         ("compressed-pair", "victre_phantom/pc_1_crop.mha", "github.com/DIDSR/VICTRE_PIPELINE"),
+        ("fda-projections", "fda_dbt_projections/g_noi.mat", "github.com/DIDSR/ReconDBT"),
     ],
 )
 def test_missing_data_are_named_with_their_place_and_origin(
@@ -213,6 +243,19 @@ def test_missing_cuda_is_said_not_replaced(counted: Counted, tmp_path: Path) -> 
     assert code == 2
     assert "expected a CUDA device for --device cuda; got none. Use --device cpu" in output
     assert counted.calls == []
+
+
+@pytest.mark.skipif(not (DATA / FILE).exists(), reason=f"needs {FILE} in {DATA}; set DUOTOMO_DATA")
+@pytest.mark.usefixtures("counted")
+def test_projections_of_others_come_with_all_where_there_are_data(tmp_path: Path) -> None:
+    options = ("all", "--level", "real", "--quick", "--no-figures", "--data", DATA, "--out", tmp_path)
+    code, output = run(*options)
+    assert code == 0, output
+    assert "SART: " in output
+    assert "total variation  " in output
+    assert len(read_fda(tmp_path / "fda-projections" / "real-quick").rows) == 6
+    code, output = run(*options)
+    assert output.count("finished before") == 6
 
 
 def test_help_lists_the_command() -> None:

@@ -10,7 +10,6 @@ import torch
 from duotomo.experiments import Case, case
 from duotomo.geometry import VolumeGrid
 from duotomo.operators import Projector
-from duotomo.transforms import Affine
 from tests.experiments.tiny import AFFINE, GRID, RING, SCAN, shift, tiny_case
 
 BLOCK = (slice(2, 8), slice(3, 9), slice(4, 10))
@@ -92,12 +91,3 @@ def test_a_pair_has_each_body_in_its_own_frame() -> None:
     # One body, seen on two grids whose voxels coincide: one scan.
     one, other = (visit.projections for visit in pair.study.visits)
     torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-
-
-def test_the_truth_stays_when_the_data_go_to_a_device() -> None:
-    one = tiny_case()
-    there = one.on("cpu")
-    assert there.truth is one.truth
-    assert isinstance(there.transform, Affine)
-    for visit, before in zip(there.study.visits, one.study.visits, strict=True):
-        assert torch.equal(visit.projections, before.projections)

@@ -276,3 +276,9 @@ def test_levels_and_sizes_have_folders_of_their_own(tmp_path: Path) -> None:
     ]
     assert len(set(folders)) == 6
     assert folders[3] == tmp_path / "tiny" / "honest-quick"
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("A letter.", encoding="utf-8")
+    with pytest.raises(FileError, match=r"expected to make the folder .*case_01; got: .*another --out"):
+        run(Counted(), tmp_path / "taken")

@@ -85,7 +85,7 @@ def table(ways: list[dict[str, Any]], rows: list[dict[str, Any]], **changes: Any
         "versions": {"duotomo": "0.1.0", "torch": "2.6"},
         "ways": ways,
         "shown": 1,
-        "n_cases": 2,
+        "n_cases": len({one["case"] for one in rows}),
         "rows": rows,
         **changes,
     }

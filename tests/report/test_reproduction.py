@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from PIL import Image
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
+from duotomo.io import write_volume
+from duotomo.report import reproduction
 from duotomo.report.reproduction import draw
 from duotomo.report.reproduction_columns import draw_columns
 from duotomo.report.reproduction_shown import distances_mm, inside_of, middle_of
@@ -21,9 +24,10 @@ from duotomo.transforms import Translation
 from tests.report.reproduction_folder import GRID, THINNER, WAYS, spline, way, write_folder
 
 RNG = np.random.default_rng(8)
-ALWAYS = {"phantom", "projections"}
+ALWAYS = {"phantom-visit-1", "phantom-visit-2", "projections"}
 OF_A_GROUP = {
-    "reconstructions",
+    "reconstructions-visit-1",
+    "reconstructions-visit-2",
     "results",
     "profiles",
     "objective-steps",
@@ -103,7 +107,27 @@ def test_visits_of_unlike_grids_and_several_models(tmp_path: Path) -> None:
     names = drawn(write_folder(tmp_path / "real", ways, moving=THINNER))
     assert {"phantom-visit-1", "phantom-visit-2", "results-affine", "results-bspline"} <= names
     assert {"reconstructions-affine-visit-1", "reconstructions-affine-visit-2"} <= names
-    assert "phantom" not in names
+
+
+def test_each_visit_is_cut_where_its_own_body_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_folder(tmp_path / "honest", [WAYS[2]])
+    for name, layer in (("truth", 1), ("moved", 6)):
+        volume = torch.zeros(GRID.shape)
+        volume[layer, 2:5, 3:6] = 0.05
+        write_volume(folder / "case_01" / f"{name}.nii.gz", volume, GRID)
+    calls: dict[str, dict[str, Any]] = {}
+
+    def noted(stem: Path, **what: Any) -> tuple[Path, ...]:
+        calls[stem.name] = what
+        return ()
+
+    monkeypatch.setattr(reproduction, "slices", noted)
+    draw(folder)
+    first, second = calls["phantom-visit-1"], calls["phantom-visit-2"]
+    assert (first["at_mm"][2], second["at_mm"][2]) == (12.5, 37.5)
+    (difference,) = first["differences"].values()
+    assert (difference.max(), difference.min()) == (pytest.approx(0.05), pytest.approx(-0.05))
+    assert second["differences"] is None
 
 
 @pytest.mark.usefixtures("unrendered")
@@ -132,7 +156,7 @@ def test_without_the_true_motion_there_is_no_error_of_it(tmp_path: Path) -> None
     folder = write_folder(tmp_path / "honest", [WAYS[2]])
     (folder / "case_01" / "truth.tfm").unlink()
     names = drawn(folder)
-    assert "phantom" in names
+    assert "phantom-visit-1" in names
     assert "displacement" not in names
 
 

@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from duotomo.errors import DuotomoError
-from duotomo.report.results_page import write_results
+from duotomo.report.reproduction_words import TITLES
+from duotomo.report.results_page import SHARE_ALIKE, write_results
 from tests.report.reproduction_folder import WAYS, row, table, way, write_table
 
 NAMES = ("zebra", "inner-outer", "toroid-simultaneous", "toroid-iterative")
@@ -59,8 +60,15 @@ def test_the_numbers_of_the_table_are_on_the_page(root: Path) -> None:
     assert "| sequential / known motion | 6.00 | - | - |" in page
     assert "- simultaneous < iterative < sequential for our methods: holds with visit 1 alone." in page
     assert "- The paper contradicts itself." in page
-    assert "| size mm | (40, 40, 40) | (40, 40, 40) |" in page
+    assert page.count("| size mm | (40, 40, 40) |\n") == len(NAMES)
     assert "All was computed with duotomo 0.1.0, torch 2.6, on cpu." in page
+
+
+def test_the_page_begins_with_all_experiments_at_a_glance(root: Path) -> None:
+    page, _ = write(root)
+    glance = page[page.index("## At a glance") : page.index("## The title of")]
+    assert "| toroid-iterative | as-published | 6.00 | 0.500 | 0.500 | 3.00 | - | 31.0 |" in glance
+    assert glance.count("\n| ") == 2 + 4 * 2
 
 
 def test_pictures_are_copied_and_named(root: Path) -> None:
@@ -126,6 +134,29 @@ def test_equal_folders_make_equal_pages(root: Path) -> None:
     assert str(root) not in first
 
 
+def test_levels_that_differ_in_their_set_up_have_a_line_each(root: Path) -> None:
+    about = {"grid": "Grid(n=8)", "size_mm": [40.0, 40.0, 40.0], "seed": 3}
+    write_table(root / "zebra" / "honest", table(WAYS, rows(), experiment="zebra", about=about))
+    page = write(root)[0]
+    zebra = page[page.index("Experiment `zebra`") :]
+    assert "| grid, as-published | 8 x 8 x 8 |\n| grid, honest | `Grid(n=8)` |\n| size mm |" in zebra
+    assert "| n views, as-published | 11 |\n| seed, honest | 3 |" in zebra
+
+
+def test_cases_that_have_not_run_are_counted(root: Path) -> None:
+    some = [*rows(), row(2, "iterative")]
+    write_table(root / "zebra" / "honest", table(WAYS, some, experiment="zebra", n_cases=15))
+    page = write(root)[0]
+    assert "### zebra: honest\n\n1 of 15 cases.\n\nNot finished: 1 of 15 cases ran with all" in page
+    assert page.count("Not finished") == 1
+
+
+def test_a_page_that_cannot_be_written_is_said(root: Path) -> None:
+    (root.parent / "docs").write_text("A letter.", encoding="utf-8")
+    with pytest.raises(DuotomoError, match=r"write_results: expected to make the folder .*Choose another"):
+        write(root)
+
+
 def test_reduced_sizes_are_there_when_asked_for(root: Path) -> None:
     page, _ = write(root, quick=True)
     assert "### breast-mr: honest, reduced size" in page
@@ -170,3 +201,7 @@ def test_an_unknown_level_is_refused(root: Path) -> None:
     write_table(root / "zebra" / "honest", table(WAYS, rows(), experiment="zebra", level="magic"))
     with pytest.raises(DuotomoError, match=r"write_results: expected one of the levels .*got 'magic' in"):
         write(root)
+
+
+def test_pictures_of_the_women_are_not_copied() -> None:
+    assert set(SHARE_ALIKE["breast-mr-real"]) == {"cases-tre", "parameter-errors"} <= set(TITLES)

@@ -15,12 +15,15 @@ from duotomo.report.summary import (
     Table,
     lines,
     orderings,
+    outcomes,
+    published,
     ratio_lines,
     ratios,
     read_table,
     remarks,
     start_mm,
     summary,
+    unfinished,
 )
 from tests.report.reproduction_folder import WAYS, row, table, way, write_table
 
@@ -215,12 +218,22 @@ def test_remarks_tell_the_paper_the_ratios_and_the_trouble(two_cases: Table) -> 
     assert f"{ordering}, holds with registered visit 2." in found
     assert "Case 2, sequential: diverged. Done." in found
     assert found[-1] == "Motions that fold somewhere: iterative (1 of 2 cases)."
-    assert not any("3.00" in line for line in remarks(two_cases, with_ratios=False))
+    assert not any("3.00" in line for line in outcomes(two_cases))
+
+
+def test_what_has_not_run_is_said(tmp_path: Path) -> None:
+    rows = [row(1, "a"), row(2, "a"), row(1, "b")]
+    ways = [way("a", "sequential"), way("b", "iterative")]
+    read = read_table(write_table(tmp_path, table(ways, rows, n_cases=5)))
+    assert (read.n_whole, read.n_run, read.n_cases) == (1, 2, 5)
+    assert "Not finished: 1 of 5 cases ran with all methods (a 2, b 1)." in remarks(read)[0]
+    whole = read_table(write_table(tmp_path, table(ways, [*rows, row(2, "b")])))
+    assert unfinished(whole) == []
 
 
 def test_an_experiment_that_the_paper_has_no_numbers_for(tmp_path: Path) -> None:
     read = read_table(write_table(tmp_path, table(WAYS, [row(1, "iterative")], paper=None)))
-    assert remarks(read) == []
+    assert published(read) == outcomes(read) == []
 
 
 def test_what_a_later_duotomo_adds_is_passed_over(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import typer
 
 from duotomo.cli.demo import demo
 from duotomo.cli.reproduce import reproduce
+from duotomo.cli.results import results
 from duotomo.cli.run import run
 
 main = typer.Typer(
@@ -23,5 +24,6 @@ def _commands() -> None:
 main.command()(demo)
 main.command()(run)
 main.command()(reproduce)
+main.command()(results)
 
 __all__ = ["main"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from duotomo.experiments import Experiment, Plan
 
 ALL = "all"
+FDA = "fda-projections"
+"""One visit, whose projections others have made: no experiment of the paper, and nothing moves."""
 
 
 class LevelChoice(Enum):
@@ -27,7 +29,7 @@ class LevelChoice(Enum):
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="The experiment, or all.")],
+    name: Annotated[str, typer.Argument(help="The experiment, or all; fda-projections: not in the paper.")],
     level: Annotated[
         list[LevelChoice] | None,
         typer.Option(help="How the data are made; may be given twice. All that can be, unless given."),
@@ -50,8 +52,13 @@ def reproduce(
 
     console = Console(highlight=False, soft_wrap=True, markup=False)
     try:
-        for experiment, plan in _plans(name, level, data, quick, device):
+        some = cases is not None or methods is not None
+        plans = _plans(name, level, data, quick, device)
+        scans = _fda_plan(name, level, data, quick, device, some=some)
+        for experiment, plan in plans:
             _run(console, experiment, plan, out, _numbers(cases), _names(methods), draw_figures=figures)
+        if scans is not None:
+            _run_fda(console, scans, out, draw_figures=figures)
     except DuotomoError as error:
         Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(str(error), style="red")
         console.print("What is finished is kept; the same command goes on from there.")
@@ -70,10 +77,10 @@ def _plans(
     from duotomo.experiments import EXPERIMENTS, Level, Plan
     from duotomo.io.libraries import nibabel, simpleitk
 
-    if name != ALL and name not in EXPERIMENTS:
+    if name not in (ALL, FDA, *EXPERIMENTS):
         raise DuotomoError(
-            f"duotomo reproduce: expected one of the experiments {', '.join(EXPERIMENTS)}, or all; got "
-            f"{name!r}. Choose one of them."
+            f"duotomo reproduce: expected one of the experiments {', '.join([*EXPERIMENTS, FDA])}, or all; "
+            f"got {name!r}. Choose one of them."
         )
     if device is Device.CUDA and not torch.cuda.is_available():
         raise DuotomoError(
@@ -87,7 +94,9 @@ def _plans(
             f"duotomo reproduce: expected a folder at --data {data}; got none. Check the path."
         )
     plans = []
-    for experiment in EXPERIMENTS.values() if name == ALL else [EXPERIMENTS[name]]:
+    for experiment in EXPERIMENTS.values():
+        if name not in (ALL, experiment.name):
+            continue
         wanted = [Level(one.value) for one in levels] if levels else list(experiment.levels)
         for level in wanted:
             skipped = level not in experiment.levels or (level is Level.REAL and data is None)
@@ -101,6 +110,53 @@ def _plans(
     return plans
 
 
+def _fda_plan(
+    name: str, levels: list[LevelChoice] | None, data: Path | None, quick: bool, device: Device, *, some: bool
+) -> Plan | None:
+    """Return the plan for the FDA's projections, or None if they are not wanted.
+
+    some: whether the command is for a part of the work only.
+    """
+    from duotomo.errors import DuotomoError
+    from duotomo.experiments import Level, Plan
+    from duotomo.experiments.third_party.fda import fda_projections
+
+    real = levels is None or LevelChoice.REAL in levels
+    if name == FDA and (some or not real):
+        raise DuotomoError(
+            f"{FDA}: expected the level real, without --cases and --methods; got others. Leave them out."
+        )
+    if name != FDA and (name != ALL or data is None or some or not real):
+        return None
+    plan = Plan(level=Level.REAL, quick=quick, device=device.value, data=data)
+    # Raises now, before anything has been computed, if they are not there.
+    fda_projections(plan.data_folder(FDA))
+    return plan
+
+
+def _run_fda(console: Console, plan: Plan, out: Path, *, draw_figures: bool) -> None:
+    from duotomo.cli._aligned import aligned
+    from duotomo.experiments import fda
+    from duotomo.report.reproduction_fda import draw_fda, fda_lines, fda_remarks, read_fda
+
+    folder = out / FDA / (plan.level.value + ("-quick" if plan.quick else ""))
+    console.print(f"{fda.TITLE} (real{', quick' if plan.quick else ''})")
+
+    def show(row: dict[str, Any], before: bool) -> None:
+        done = "finished before" if before else f"{row['seconds']:.1f} s, {row['status']}"
+        console.print(f"  {row['label']}: {done}")
+
+    with console.status("Reconstructing"):
+        fda.reproduce_fda(plan, folder, on_row=show)
+    table = read_fda(folder)
+    for line in (*aligned(fda_lines(table), width=console.width), *fda_remarks(table)):
+        console.print(line)
+    if draw_figures:
+        with console.status("Drawing the figures"):
+            drawn = draw_fda(folder)
+        console.print(f"Wrote {folder / 'table.json'} and {len(drawn)} figures in {folder / 'figures'}")
+
+
 def _run(
     console: Console,
     experiment: Experiment,
@@ -111,8 +167,7 @@ def _run(
     *,
     draw_figures: bool,
 ) -> None:
-    from rich.table import Table as Printed
-
+    from duotomo.cli._aligned import aligned
     from duotomo.cli._work import ExperimentProgress
     from duotomo.experiments import folder_of
     from duotomo.experiments import reproduce as run
@@ -127,11 +182,8 @@ def _run(
         console.print("The table and the figures come from the same command without --cases and --methods.")
         return
     table = read_table(folder)
-    header, *rows = lines(table)
-    printed = Printed(*header)
-    for row in rows:
-        printed.add_row(*row)
-    console.print(printed)
+    for line in aligned(lines(table), width=console.width):
+        console.print(line)
     for line in remarks(table):
         console.print(line)
     if draw_figures:
@@ -150,12 +202,16 @@ def _numbers(text: str | None) -> list[int] | None:
     for part in text.split(","):
         first, _, last = part.partition("-")
         try:
-            numbers += range(int(first), int(last or first) + 1)
+            found = range(int(first), int(last or first) + 1)
         except ValueError:
+            found = range(0)
+        if not found:
             raise DuotomoError(
-                f"duotomo reproduce: expected --cases such as 1,4-6; got {text!r}. Give numbers and ranges."
-            ) from None
-    return numbers
+                f"duotomo reproduce: expected --cases such as 1,4-6; got {text!r}. Give numbers and ranges, "
+                f"the smaller one first."
+            )
+        numbers += found
+    return list(dict.fromkeys(numbers))
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -66,13 +66,6 @@ class Case:
         dense = torch.quantile(present[:: -(-present.numel() // MOST_POINTS)], 0.99)
         return self.moved > 0.1 * dense
 
-    def on(self, device: str) -> Case:
-        """Return the case with its projections on a device; the truth stays on the CPU."""
-        visits = tuple(
-            replace(visit, projections=visit.projections.to(device)) for visit in self.study.visits
-        )
-        return replace(self, study=replace(self.study, visits=visits))
-
 
 class Remembered:
     """A phantom that is made once for every grid: the cases of an experiment share it."""

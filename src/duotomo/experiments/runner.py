@@ -23,6 +23,7 @@ from duotomo.io import (
     write_volume,
 )
 from duotomo.io.durable import durable
+from duotomo.io.file_error import FileError, reason
 from duotomo.io.folder_lock import locked
 from duotomo.io.result_folder import library_versions
 from duotomo.methods import Record, Result
@@ -59,6 +60,17 @@ def case_folder(folder: Path, number: int) -> Path:
     return folder / f"case_{number:02d}"
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, unless it is there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"duotomo reproduce: expected to make the folder {folder}; got: {reason(error)}. Choose another "
+            f"--out, one that is a folder and can be written to."
+        ) from error
+
+
 def reproduce(
     experiment: Experiment,
     plan: Plan,
@@ -85,7 +97,7 @@ def reproduce(
     progress.begin(set_up, chosen)
     for number in chosen:
         home = case_folder(folder, number)
-        home.mkdir(parents=True, exist_ok=True)
+        make_folder(home)
         with locked("duotomo reproduce", home):
             _run_case(experiment, plan, set_up, number, home, run_ways, progress)
     table = gather(experiment, plan, set_up, folder)
@@ -101,7 +113,7 @@ def gather(experiment: Experiment, plan: Plan, set_up: SetUp, folder: Path) -> d
     rows = []
     for number in range(1, set_up.n_cases + 1):
         for way in set_up.ways:
-            row = _finished(case_folder(folder, number) / f"{way.name}.json", _key(plan, way))
+            row = finished(case_folder(folder, number) / f"{way.name}.json", _key(plan, way))
             if row is not None:
                 rows.append({name: value for name, value in row.items() if name != "key"})
     return {
@@ -140,7 +152,7 @@ def _run_case(
 ) -> None:
     case: Case | None = None
     for way in ways:
-        row = _finished(home / f"{way.name}.json", _key(plan, way))
+        row = finished(home / f"{way.name}.json", _key(plan, way))
         if row is None:
             if case is None:
                 progress.making(number)
@@ -171,7 +183,7 @@ def _run_way(
     )
     result = way.run(case, way.settings, on_step, checkpoint)
     if keep:
-        (home / way.name).mkdir(exist_ok=True)
+        make_folder(home / way.name)
         write_result(home / way.name, result, study=case.study, settings={"python": repr(way.settings)})
     row = _row(number, way, case, result)
     with durable("duotomo reproduce", home / f"{way.name}.json") as fresh:
@@ -209,7 +221,8 @@ def _key(plan: Plan, way: Way) -> str:
     return f"{plan.device} {way.settings!r}"
 
 
-def _finished(path: Path, key: str) -> dict[str, Any] | None:
+def finished(path: Path, key: str) -> dict[str, Any] | None:
+    """Return the row that an earlier run left, or None; raise if it was made with another key."""
     if not path.exists():
         return None
     try:

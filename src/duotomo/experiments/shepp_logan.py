@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from duotomo.experiments.acquisitions import catching
 from duotomo.experiments.case import Case, Scans
 from duotomo.experiments.experiment import Experiment, SetUp
 from duotomo.experiments.motions import random_offsets
 from duotomo.experiments.plan import Level, Plan
+from duotomo.experiments.real_body import ABOUT, breast_in_air
 from duotomo.experiments.way import Way, oracle, plain_ways, staged_ways
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.methods import Model
 from duotomo.phantoms import SheppLogan
+from duotomo.simulate.scanning import Phantom
 from duotomo.transforms import BSpline
 
-EDGE_MM, GAP_MM = 65.0, 5.0
+NAME = "shepp-logan-bspline"
+EDGE_MM, GAP_MM, ROOM_MM = 65.0, 5.0, 10.0
 N_CONTROL = 9
 OFFSETS_MM = (8.0, 4.0, 2.0)
 
@@ -50,10 +54,21 @@ def _ways(plan: Plan, grid: VolumeGrid, model: Model) -> tuple[Way, ...]:
 
 
 def _at(plan: Plan) -> SetUp:
-    grid, acquisition = _grid(plan), _acquisition(plan)
-    # The same motion at every size of the voxels.
-    spline = BSpline.over(_grid(Plan(level=plan.level)), (N_CONTROL,) * 3)
-    phantom = _phantom(grid)
+    phantom: Phantom
+    if plan.level is Level.REAL:
+        phantom, grid = breast_in_air(plan, NAME, room_mm=ROOM_MM)
+        acquisition, about = catching(grid), dict[str, Any](ABOUT)
+        spline = BSpline.over(grid, (N_CONTROL,) * 3)
+    else:
+        grid, acquisition = _grid(plan), _acquisition(plan)
+        phantom = _phantom(grid)
+        about = {
+            "acquisition": "11 views over 50 degrees, source to detector 660 mm, static detector of "
+            f"{acquisition.detector_shape} pixels (v, u) of {acquisition.pixel_spacing_mm[0]:g} mm",
+            "phantom": repr(phantom),
+        }
+        # The same motion at every size of the voxels.
+        spline = BSpline.over(_grid(Plan(level=plan.level)), (N_CONTROL,) * 3)
 
     def make(number: int) -> Case:
         scans = Scans(
@@ -65,11 +80,8 @@ def _at(plan: Plan) -> SetUp:
         params = random_offsets(spline, number - 1, OFFSETS_MM)
         return scans.moved_by(phantom, spline, params, motion_seed=number - 1)
 
-    about: dict[str, Any] = {
+    about |= {
         "grid": repr(grid),
-        "acquisition": "11 views over 50 degrees, source to detector 660 mm, static detector of "
-        f"{acquisition.detector_shape} pixels (v, u) of {acquisition.pixel_spacing_mm[0]:g} mm",
-        "phantom": repr(phantom),
         "motion": f"{N_CONTROL}^3 control points of a cubic B-spline, offset by up to {OFFSETS_MM} mm "
         "along (x, y, z)",
     }
@@ -78,9 +90,9 @@ def _at(plan: Plan) -> SetUp:
 
 
 SHEPP_LOGAN = Experiment(
-    name="shepp-logan-bspline",
+    name=NAME,
     title="Shepp-Logan phantom, deformed by a B-spline",
     paper=None,
-    levels=(Level.AS_PUBLISHED, Level.HONEST),
+    levels=tuple(Level),
     at=_at,
 )

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from duotomo.experiments.acquisitions import catching
 from duotomo.experiments.case import Case, Scans
 from duotomo.experiments.experiment import Experiment, SetUp
 from duotomo.experiments.motions import LARGE, published_motion, random_affine
 from duotomo.experiments.paper import TOROID_ITERATIVE, TOROID_SIMULTANEOUS
 from duotomo.experiments.plan import Level, Plan
+from duotomo.experiments.real_body import ABOUT, breast_in_air
 from duotomo.experiments.way import Way, oracle, plain_ways, staged_ways
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.methods import Model
 from duotomo.phantoms import Box, Ellipsoid, Toroid
+from duotomo.simulate.scanning import Phantom
 from duotomo.transforms import Affine
 
 EDGE_MM, GAP_MM = 70.0, 5.0
 N_MOTIONS = 20
 FIRST_SEED = 1000
 """Motion k is drawn with seed FIRST_SEED + k - 1."""
+
+LARGE_ROOM_MM, ROOM_MM = 45.0, 22.0
+"""Around a breast that makes the paper's large motion, and around one that makes a random motion."""
 
 AFFINE = Model("affine")
 
@@ -70,18 +77,40 @@ def random_motion(number: int) -> torch.Tensor:
     return random_affine(Affine(grid_of(1.0)), FIRST_SEED + number - 1, LARGE)
 
 
-def _scans(plan: Plan, number: int) -> Scans:
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What moves, and how it is scanned."""
+
+    phantom: Phantom
+    grid: VolumeGrid
+    acquisition: Acquisition
+    about: dict[str, Any]
+
+    def scans(self, plan: Plan, number: int) -> Scans:
+        """Return how a case is scanned."""
+        seed = None if plan.level is Level.AS_PUBLISHED else number
+        return Scans(grid=self.grid, acquisition=self.acquisition, seed=seed, device=plan.device)
+
+
+def setting_of(plan: Plan, experiment: str, *, fills_the_cube: bool, room_mm: float) -> Setting:
+    """Return the ring, or at Level.REAL a breast with `room_mm` around it."""
+    if plan.level is Level.REAL:
+        body, grid = breast_in_air(plan, experiment, room_mm=room_mm)
+        about = ABOUT | {"grid": repr(grid)}
+        return Setting(phantom=body, grid=grid, acquisition=catching(grid), about=about)
     spacing_mm = 2.0 if plan.quick else 1.0
-    return Scans(
-        grid=grid_of(spacing_mm),
-        acquisition=acquisition_of(spacing_mm),
-        seed=None if plan.level is Level.AS_PUBLISHED else number,
-        device=plan.device,
-    )
+    phantom = phantom_of(fills_the_cube=fills_the_cube)
+    acquisition = acquisition_of(spacing_mm)
+    about = {
+        "grid": repr(grid_of(spacing_mm)),
+        "acquisition": "11 views over 50 degrees, source to detector 660 mm, static detector of "
+        f"{acquisition.detector_shape} pixels (v, u) of {acquisition.pixel_spacing_mm[0]:g} mm",
+        "phantom": repr(phantom),
+    }
+    return Setting(phantom=phantom, grid=grid_of(spacing_mm), acquisition=acquisition, about=about)
 
 
-def _ways(plan: Plan, *, with_iterative: bool = False) -> tuple[Way, ...]:
-    grid = _scans(plan, 1).grid
+def _ways(plan: Plan, grid: VolumeGrid, *, with_iterative: bool = False) -> tuple[Way, ...]:
     ours = (*staged_ways(grid, AFFINE), oracle(grid, AFFINE))
     if plan.level is not Level.AS_PUBLISHED:
         return ours
@@ -89,63 +118,54 @@ def _ways(plan: Plan, *, with_iterative: bool = False) -> tuple[Way, ...]:
     return (*plain_ways(AFFINE, n_total=n_total, with_iterative=with_iterative), *ours)
 
 
-def _about(plan: Plan, phantom: Toroid) -> dict[str, Any]:
-    scans = _scans(plan, 1)
-    return {
-        "grid": repr(scans.grid),
-        "acquisition": "11 views over 50 degrees, source to detector 660 mm, static detector of "
-        f"{scans.acquisition.detector_shape} pixels (v, u) of {scans.acquisition.pixel_spacing_mm[0]:g} mm",
-        "phantom": repr(phantom),
-    }
-
-
 def _iterative(plan: Plan) -> SetUp:
-    phantom = phantom_of(fills_the_cube=plan.level is Level.AS_PUBLISHED)
+    setting = setting_of(
+        plan, "toroid-iterative", fills_the_cube=plan.level is Level.AS_PUBLISHED, room_mm=LARGE_ROOM_MM
+    )
 
     def make(number: int) -> Case:
-        transform = Affine(grid_of(1.0))
-        scans = _scans(plan, 21)
-        return scans.moved_by(phantom, transform, published_motion(transform))
+        transform = Affine(full_grid(setting.grid, plan))
+        return setting.scans(plan, 21).moved_by(setting.phantom, transform, published_motion(transform))
 
-    about = _about(plan, phantom) | {
-        "motion": "the body moves by (10, 0, -20) mm and turns by -30 degrees about y",
-    }
-    return SetUp(about=about, n_cases=1, make=make, shown=1, ways=_ways(plan, with_iterative=True))
+    about = setting.about | {"motion": "the body moves by (10, 0, -20) mm and turns by -30 degrees about y"}
+    ways = _ways(plan, setting.grid, with_iterative=True)
+    return SetUp(about=about, n_cases=1, make=make, shown=1, ways=ways)
 
 
 def _simultaneous(plan: Plan) -> SetUp:
-    phantom = phantom_of(fills_the_cube=False)
+    setting = setting_of(plan, "toroid-simultaneous", fills_the_cube=False, room_mm=ROOM_MM)
 
     def make(number: int) -> Case:
-        return _scans(plan, number).moved_by(
-            phantom,
-            Affine(grid_of(1.0)),
-            random_motion(number),
-            motion_seed=FIRST_SEED + number - 1,
-        )
+        seed = FIRST_SEED + number - 1
+        transform = Affine(full_grid(setting.grid, plan))
+        params = random_affine(transform, seed, LARGE)
+        return setting.scans(plan, number).moved_by(setting.phantom, transform, params, motion_seed=seed)
 
     n_cases = 2 if plan.quick else N_MOTIONS
-    about = _about(plan, phantom) | {
+    about = setting.about | {
         "motions": f"{n_cases} random affine motions: rotations up to {LARGE.rotation_deg:g} degrees about "
         f"each axis, scales within {LARGE.scale:g} of 1, shears up to {LARGE.shear:g}, translations up to "
         f"{LARGE.translation_mm:g} mm",
     }
-    return SetUp(about=about, n_cases=n_cases, make=make, shown=1, ways=_ways(plan))
+    return SetUp(about=about, n_cases=n_cases, make=make, shown=1, ways=_ways(plan, setting.grid))
 
 
-_LEVELS = (Level.AS_PUBLISHED, Level.HONEST)
+def full_grid(grid: VolumeGrid, plan: Plan) -> VolumeGrid:
+    """Return the grid that scales a transform's parameters: the same at every size of the ring's voxels."""
+    return grid if plan.level is Level.REAL else grid_of(1.0)
+
 
 TOROID_LARGE_MOTION = Experiment(
     name="toroid-iterative",
     title="Toroid, one large motion: sequential against iterative",
     paper=TOROID_ITERATIVE,
-    levels=_LEVELS,
+    levels=tuple(Level),
     at=_iterative,
 )
 TOROID_RANDOM_MOTIONS = Experiment(
     name="toroid-simultaneous",
     title="Toroid, twenty random affine motions: sequential against simultaneous",
     paper=TOROID_SIMULTANEOUS,
-    levels=_LEVELS,
+    levels=tuple(Level),
     at=_simultaneous,
 )

@@ -84,23 +84,18 @@ def _draw_visits(
     second: tuple[torch.Tensor, VolumeGrid],
     what: str,
 ) -> Files:
-    """Draw volumes of both visits, and their difference if they lie on one grid."""
-    titles = [f"{what} visit {number}" for number in (1, 2)]
-    if first[1].shape == second[1].shape:
-        yield from slices(
-            stem,
-            rows={titles[0]: first[0], titles[1]: second[0]},
-            differences={"visit 1 - visit 2, not registered": first[0] - second[0]},
-            grid=first[1],
-            unit=UNIT,
-            window=shown.window,
-            at_mm=shown.middle_mm,
-        )
-        return
-    for number, (title, (volume, grid)) in enumerate(zip(titles, (first, second), strict=True), start=1):
+    """Draw the volumes of both visits, each cut through its own centre: the body may have moved away.
+
+    Below the first is the difference of both, if their grids have one shape.
+    """
+    same = first[1].shape == second[1].shape
+    for number, (volume, grid) in enumerate((first, second), start=1):
         yield from slices(
             stem.with_name(f"{stem.name}-visit-{number}"),
-            rows={title: volume},
+            rows={f"{what} visit {number}": volume},
+            differences={"visit 1 - visit 2, not registered": volume - second[0]}
+            if same and number == 1
+            else None,
             grid=grid,
             unit=UNIT,
             window=shown.window,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -80,7 +81,7 @@ class PaperNumbers:
 class Table:
     """An experiment at one level: what was compared, and how far each way was off on each case.
 
-    shown: the case whose volumes are in the folder.
+    shown: the case whose volumes are in the folder. n_cases: of the experiment; some may not have run yet.
     """
 
     experiment: str
@@ -93,6 +94,7 @@ class Table:
     versions: Mapping[str, str]
     ways: tuple[TableWay, ...]
     shown: int
+    n_cases: int
     rows: tuple[TableRow, ...]
 
     @property
@@ -101,9 +103,14 @@ class Table:
         return f"{self.experiment}-{self.level}{'-quick' if self.quick else ''}"
 
     @property
-    def n_cases(self) -> int:
+    def n_run(self) -> int:
         """Cases that any way ran."""
         return len({row.case for row in self.rows})
+
+    @property
+    def n_whole(self) -> int:
+        """Cases that all ways ran."""
+        return sum(count == len(self.ways) for count in Counter(row.case for row in self.rows).values())
 
     def of(self, way: TableWay) -> dict[int, TableRow]:
         """Return the rows of a way by case, in the order of the cases."""

@@ -44,6 +44,8 @@ NOTES = {
     "shepp-logan-bspline": "The paper shows pictures of this experiment, and no errors.",
     "inner-outer": "The paper observes that fewer inner steps are better but slower, and allows 1000 steps "
     "in all. Here the total is fixed, and only its split into turns differs.",
+    "fda-projections": "Not in the paper: one visit, whose projections were made by others, with their own "
+    "projector. It tests the geometry, the projector and the algorithms together.",
 }
 
 TITLES = {
@@ -72,6 +74,12 @@ writes this page from the folder that the first leaves:
     duotomo results
 
 Data are made at three levels, as far as an experiment has them:
+"""
+
+GLANCE = """\
+Our methods: mean target registration error before registration and with two of the methods, and the mean
+error of the sequential volume over that of the method that the paper sets beside it (iterative in
+`toroid-iterative`, simultaneous elsewhere). Above 1 the coupled method is better.
 """
 
 READING = """\

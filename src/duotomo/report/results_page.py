@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError
+from duotomo.io.file_error import FileError, reason
 from duotomo.report.reproduction import FIGURES
+from duotomo.report.reproduction_fda import FDA, FdaTable, fda_lines, fda_remarks, read_fda
+from duotomo.report.reproduction_glance import glance_lines
 from duotomo.report.reproduction_table import TABLE, Table, read_table
 from duotomo.report.reproduction_words import (
     COLUMNS,
     COMPARING,
+    GLANCE,
     INTRODUCTION,
     KNOWN,
     LEVELS,
@@ -25,13 +29,16 @@ from duotomo.report.reproduction_words import (
     TELLING_ELSEWHERE,
     TITLES,
 )
-from duotomo.report.summary import NONE, lines, ratio_lines, remarks
+from duotomo.report.summary import lines, outcomes, published, ratio_lines, unfinished
 
 MOST_FIGURES = 4
 """Of each experiment and level; all of them are in its folder."""
 
-MOST_BYTES = 250_000
-"""Of a picture on the page, before it is reduced."""
+SHARE_ALIKE = {"breast-mr-real": ("cases-tre", "parameter-errors")}
+"""Kinds of figures that may be copied where pictures of the body must keep a licence that is not the page's."""
+
+MOST_BYTES = 60_000
+"""Of a picture on the page, before its colours are reduced."""
 
 
 def write_results(root: Path, page: Path, *, figures: Path, quick: bool = False) -> list[Path]:
@@ -42,36 +49,52 @@ def write_results(root: Path, page: Path, *, figures: Path, quick: bool = False)
 
     Equal folders make equal files.
     """
-    tables = _tables(Path(root), quick)
+    tables, fda = _tables(Path(root), quick), _fda_tables(Path(root), quick)
+    if not tables and not fda:
+        raise FileError(
+            f"write_results: expected folders NAME/LEVEL with a {TABLE} in {root}; got none"
+            f"{'' if quick else ' of full size'}. Run `duotomo reproduce all` first."
+        )
     page, figures = Path(page), Path(figures)
-    made_with = {_computed_with(table) for _, table in tables}
+    made_with = {_computed_with(table) for _, table in tables} | {_computed_with(table) for _, table in fda}
     parts = _beginning()
     if len(made_with) == 1:
         parts.append(f"All was computed with {next(iter(made_with))}.")
+    if tables:
+        parts.append(f"## At a glance\n\n{GLANCE}")
+        parts.append(_markdown(glance_lines([table for _, table in _by_experiment(tables)])))
     files = [page]
-    for name in _in_order(table.experiment for _, table in tables):
-        same = [(folder, table) for folder, table in tables if table.experiment == name]
+    for same in (list(group) for _, group in groupby(_by_experiment(tables), lambda one: one[1].experiment)):
         parts.append(_section([table for _, table in same]))
         for folder, table in same:
             copied = _copy_figures(folder, table, figures)
             files += copied
             parts.append(_level(table, copied, page.parent, name_versions=len(made_with) > 1))
-    page.parent.mkdir(parents=True, exist_ok=True)
+    for folder, scans in fda:
+        copied = _copy_all([folder / FIGURES / "slices-all.png"], scans, figures)
+        files += copied
+        parts.append(_fda_section(scans, copied, page.parent, name_versions=len(made_with) > 1))
+    _make_folder(page.parent)
     with durable("write_results", page) as fresh:
         fresh.write_text("\n\n".join(part.strip("\n") for part in parts if part) + "\n", encoding="utf-8")
     return files
 
 
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"write_results: expected to make the folder {folder}; got: {reason(error)}. Choose another, one "
+            f"that is a folder and can be written to."
+        ) from error
+
+
 def _tables(root: Path, quick: bool) -> list[tuple[Path, Table]]:
     """Return the folders with a table, in the order of the levels, and their tables."""
     folders = sorted(path.parent for path in root.glob(f"*/*/{TABLE}"))
-    found = [(folder, read_table(folder)) for folder in folders]
+    found = [(folder, read_table(folder)) for folder in folders if folder.parent.name != FDA]
     found = [(folder, table) for folder, table in found if quick or not table.quick]
-    if not found:
-        raise FileError(
-            f"write_results: expected folders NAME/LEVEL with a {TABLE} in {root}; got none"
-            f"{'' if quick else ' of full size'}. Run `duotomo reproduce all` first."
-        )
     levels = list(LEVELS)
     for folder, table in found:
         if table.level not in levels:
@@ -82,10 +105,15 @@ def _tables(root: Path, quick: bool) -> list[tuple[Path, Table]]:
     return sorted(found, key=lambda one: (levels.index(one[1].level), one[1].quick, one[0]))
 
 
-def _in_order(names: Iterable[str]) -> list[str]:
-    """Return names once each: those of the paper's experiments in its order, then the others."""
-    unique = set(names)
-    return [name for name in KNOWN if name in unique] + sorted(unique - set(KNOWN))
+def _fda_tables(root: Path, quick: bool) -> list[tuple[Path, FdaTable]]:
+    found = [(path.parent, read_fda(path.parent)) for path in sorted((root / FDA).glob(f"*/{TABLE}"))]
+    return [(folder, table) for folder, table in found if quick or not table.quick]
+
+
+def _by_experiment(tables: Sequence[tuple[Path, Table]]) -> list[tuple[Path, Table]]:
+    """Return the tables in the order of the paper's experiments, then the others'; levels keep theirs."""
+    order = {name: number for number, name in enumerate(KNOWN)}
+    return sorted(tables, key=lambda one: (order.get(one[1].experiment, len(order)), one[1].experiment))
 
 
 def _beginning() -> list[str]:
@@ -99,7 +127,7 @@ def _beginning() -> list[str]:
     return [INTRODUCTION, "\n".join(levels), READING, "\n".join(names), COMPARING]
 
 
-def _computed_with(table: Table) -> str:
+def _computed_with(table: Table | FdaTable) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in sorted(table.versions.items()))
     return f"{versions}, on {table.device}"
 
@@ -107,32 +135,59 @@ def _computed_with(table: Table) -> str:
 def _section(tables: Sequence[Table]) -> str:
     """Return the heading of an experiment, its set-up at each level, and what to keep in mind."""
     name = tables[0].experiment
-    names = dict.fromkeys(key for table in tables for key in table.about)
-    head = ["set-up", *(_level_name(table) for table in tables)]
-    rows = [[_words(key), *(_plain(table.about.get(key, NONE)) for table in tables)] for key in names]
-    parts = [f"## {tables[0].title}", f"Experiment `{name}`.", NOTES.get(name, ""), _markdown([head, *rows])]
+    parts = [f"## {tables[0].title}", f"Experiment `{name}`. {NOTES.get(name, '')}".strip()]
+    parts.append("\n".join(f"- {_escaped(line)}" for line in published(tables[0])))
+    parts.append(_markdown([["set-up", ""], *_set_up(tables)]))
     return "\n\n".join(part for part in parts if part)
+
+
+def _set_up(tables: Sequence[Table]) -> Iterator[list[str]]:
+    """Give the lines of the set-up: one where all levels are alike, or else one for each."""
+    for key in dict.fromkeys(key for table in tables for key in table.about):
+        values = {_level_name(table): _plain(table.about[key]) for table in tables if key in table.about}
+        if len(set(values.values())) == 1 and len(values) == len(tables):
+            yield [_words(key), _code(next(iter(values.values())))]
+        else:
+            yield from ([f"{_words(key)}, {level}", _code(value)] for level, value in values.items())
 
 
 def _level(table: Table, copied: Sequence[Path], beside: Path, *, name_versions: bool) -> str:
     """Return the part of one level: numbers, ratios, remarks, pictures."""
     cases = "One case" if table.n_cases == 1 else f"{table.n_cases} cases"
+    if table.n_whole < table.n_cases:
+        cases = f"{table.n_whole} of {table.n_cases} cases"
     parts = [
         f"### {table.experiment}: {_level_name(table)}",
         f"{cases}, computed with {_computed_with(table)}." if name_versions else f"{cases}.",
+        "\n".join(unfinished(table)),
         _markdown(lines(table)),
     ]
     ratios = ratio_lines(table)
     if len(ratios) > 1:
         parts.append(_markdown(ratios))
-    parts.append("\n".join(f"- {_escaped(line)}" for line in remarks(table, with_ratios=False)))
+    parts.append("\n".join(f"- {_escaped(line)}" for line in outcomes(table)))
     for picture in copied:
         kind = picture.stem.removeprefix(f"{table.name}-")
         parts.append(f"![{_title(kind, table)}]({os.path.relpath(picture, beside)})")
     return "\n\n".join(part for part in parts if part)
 
 
-def _level_name(table: Table) -> str:
+def _fda_section(table: FdaTable, copied: Sequence[Path], beside: Path, *, name_versions: bool) -> str:
+    """Return the part of the FDA's projections."""
+    about = [[_words(name), _code(_plain(value))] for name, value in table.about.items()]
+    parts = [
+        f"## {table.title}{', reduced size' if table.quick else ''}",
+        f"Experiment `{table.experiment}`. {NOTES[FDA]}",
+        f"Computed with {_computed_with(table)}." if name_versions else "",
+        _markdown([["set-up", ""], *about]),
+        _markdown(fda_lines(table)),
+        "\n".join(f"- {_escaped(line)}" for line in fda_remarks(table)),
+        *(f"![Slices through the lesion]({os.path.relpath(picture, beside)})" for picture in copied),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _level_name(table: Table | FdaTable) -> str:
     return f"{table.level}{', reduced size' if table.quick else ''}"
 
 
@@ -152,11 +207,20 @@ def _copy_figures(folder: Path, table: Table, figures: Path) -> list[Path]:
 
     wanted: list[Path] = []
     for kind in TITLES:
+        if kind not in SHARE_ALIKE.get(table.name, TITLES):
+            continue
         found = sorted((folder / FIGURES).glob(f"{kind}*.png"), key=worth)
         wanted += found[: 2 if kind == "results" else 1]
+    return _copy_all(wanted[:MOST_FIGURES], table, figures)
+
+
+def _copy_all(wanted: Iterable[Path], table: Table | FdaTable, figures: Path) -> list[Path]:
+    """Copy the pictures that are there, under names with the experiment's."""
     copied = []
-    for picture in wanted[:MOST_FIGURES]:
-        figures.mkdir(parents=True, exist_ok=True)
+    for picture in wanted:
+        if not picture.exists():
+            continue
+        _make_folder(figures)
         target = figures / f"{table.name}-{picture.name}"
         with durable("write_results", target) as fresh:
             _copy(picture, fresh)
@@ -186,6 +250,11 @@ def _markdown(rows: Sequence[Sequence[str]]) -> str:
 
 def _escaped(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
+
+
+def _code(text: str) -> str:
+    """Return text as code where it is Python."""
+    return f"`{text}`" if re.fullmatch(r"\w+\(.*\)", text) else text
 
 
 def _words(name: str) -> str:

@@ -22,12 +22,15 @@ __all__ = [
     "digits",
     "lines",
     "orderings",
+    "outcomes",
+    "published",
     "ratio_lines",
     "ratios",
     "read_table",
     "remarks",
     "start_mm",
     "summary",
+    "unfinished",
 ]
 
 FOUND_MM = 1.0
@@ -182,7 +185,7 @@ def lines(table: Table) -> list[list[str]]:
     kept = [
         column
         for column, name in enumerate(HEADER)
-        if any(row[column] != NONE for row in body) and (table.n_cases > 1 or not name.startswith("worst"))
+        if any(row[column] != NONE for row in body) and (table.n_run > 1 or not name.startswith("worst"))
     ]
     return [[row[column] for column in kept] for row in ([*HEADER], *body)]
 
@@ -202,14 +205,31 @@ def ratio_lines(table: Table) -> list[list[str]]:
     ]
 
 
-def remarks(table: Table, *, with_ratios: bool = True) -> list[str]:
-    """Return sentences: the paper's numbers, the ratios, the orderings, and the runs that did not go well."""
-    found = [*_published(table)]
+def remarks(table: Table) -> list[str]:
+    """Return sentences: what is missing, the paper's numbers, the ratios, and how the runs went."""
+    found = [*unfinished(table), *published(table)]
     header, *rows = ratio_lines(table)
-    for name, reference, registered, paper in rows if with_ratios else []:
+    for name, reference, registered, paper in rows:
         beside = "" if paper == NONE else f"; the paper: {paper}"
         also = "" if registered == NONE else f", {registered} with {header[2]}"
         found.append(f"{name}: {reference} with {header[1]}{also}{beside}.")
+    return found + outcomes(table)
+
+
+def unfinished(table: Table) -> list[str]:
+    """Return which part of the cases has run, where some have not."""
+    if table.n_whole == table.n_cases:
+        return []
+    ran = ", ".join(f"{way.label} {len(table.of(way))}" for way in table.ways)
+    return [
+        f"Not finished: {table.n_whole} of {table.n_cases} cases ran with all methods ({ran}). Means are "
+        f"over the cases that a method ran, ratios over those that both did."
+    ]
+
+
+def outcomes(table: Table) -> list[str]:
+    """Return whether the orderings hold, and the runs that did not go well."""
+    header, found = ratio_lines(table)[0], []
     for one in orderings(table):
         of = "the paper's algorithms" if one.whose == "paper" else "our methods"
         named = f"{' < '.join(one.families)} for {of}{', ' + one.model if one.model else ''}"
@@ -224,7 +244,8 @@ def remarks(table: Table, *, with_ratios: bool = True) -> list[str]:
     return found + ([f"Motions that fold somewhere: {', '.join(folds)}."] if folds else [])
 
 
-def _published(table: Table) -> list[str]:
+def published(table: Table) -> list[str]:
+    """Return the paper's numbers in words."""
     paper = table.paper
     if paper is None:
         return []

@@ -1,0 +1,34 @@
+"""`duotomo results`: one page of all experiments that have been reproduced, beside the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def results(
+    root: Annotated[Path, typer.Option(help="The folder that `duotomo reproduce` wrote to.")] = Path(
+        "out/reproduce"
+    ),
+    page: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/results.md"),
+    figures: Annotated[Path, typer.Option(help="Folder for the page's pictures.")] = Path("docs/results"),
+    quick: Annotated[bool, typer.Option("--quick", help="With experiments of reduced size, too.")] = False,
+) -> None:
+    """Write the page that puts all reproduced experiments beside the paper."""
+    # Imported here: `duotomo --help` needs none of it.
+    from rich.console import Console
+
+    from duotomo.errors import DuotomoError
+    from duotomo.report.results_page import write_results
+
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    try:
+        with console.status("Writing the page"):
+            written, *pictures = write_results(root, page, figures=figures, quick=quick)
+    except DuotomoError as error:
+        Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(str(error), style="red")
+        raise typer.Exit(2) from None
+    size_mb = sum(picture.stat().st_size for picture in pictures) / 1e6
+    console.print(f"Wrote {written} and {len(pictures)} pictures ({size_mb:.1f} MB) in {figures}")
