@@ -35,7 +35,7 @@ MOST_FIGURES = 4
 """Of each experiment and level; all of them are in its folder."""
 
 SHARE_ALIKE = {"breast-mr-real": ("cases-tre", "parameter-errors")}
-"""Kinds of figures that may be copied where pictures of the body must keep a licence other than the page's."""
+"""Figures that may be copied where pictures of the body must keep a licence that is not the page's."""
 
 MOST_BYTES = 60_000
 """Of a picture on the page, before its colours are reduced."""
