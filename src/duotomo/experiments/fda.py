@@ -15,13 +15,14 @@ import torch
 from numpy.typing import NDArray
 
 from duotomo.experiments.plan import Level, Plan
-from duotomo.experiments.runner import TABLE, finished, make_folder
+from duotomo.experiments.runner import TABLE, finished
 from duotomo.experiments.third_party.fda import FdaScan, fda_projections
 from duotomo.experiments.third_party.files import scipy_part
 from duotomo.geometry import VolumeGrid
 from duotomo.io import write_volume
 from duotomo.io.durable import durable
 from duotomo.io.folder_lock import locked
+from duotomo.io.paths import make_folder
 from duotomo.io.result_folder import library_versions
 from duotomo.phantoms import Ellipsoid
 from duotomo.reconstruct import (
@@ -101,7 +102,7 @@ def reproduce_fda(plan: Plan, folder: Path, *, on_row: Callable[[Row, bool], Non
     scan = fda_projections(plan.data_folder(NAME))
     grid = grid_of(scan, quick=plan.quick)
     rows = []
-    make_folder(folder)
+    make_folder("duotomo reproduce", folder, choice="--out")
     with locked("duotomo reproduce", folder):
         for named in algorithms(scan, quick=plan.quick):
             key = f"{plan.device} {grid!r} {named.settings}"

@@ -23,8 +23,8 @@ from duotomo.io import (
     write_volume,
 )
 from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError, reason
 from duotomo.io.folder_lock import locked
+from duotomo.io.paths import make_folder
 from duotomo.io.result_folder import library_versions
 from duotomo.methods import Record, Result
 
@@ -60,17 +60,6 @@ def case_folder(folder: Path, number: int) -> Path:
     return folder / f"case_{number:02d}"
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it, unless it is there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(
-            f"duotomo reproduce: expected to make the folder {folder}; got: {reason(error)}. Choose another "
-            f"--out, one that is a folder and can be written to."
-        ) from error
-
-
 def reproduce(
     experiment: Experiment,
     plan: Plan,
@@ -97,7 +86,7 @@ def reproduce(
     progress.begin(set_up, chosen)
     for number in chosen:
         home = case_folder(folder, number)
-        make_folder(home)
+        make_folder("duotomo reproduce", home, choice="--out")
         with locked("duotomo reproduce", home):
             _run_case(experiment, plan, set_up, number, home, run_ways, progress)
     table = gather(experiment, plan, set_up, folder)
@@ -183,7 +172,7 @@ def _run_way(
     )
     result = way.run(case, way.settings, on_step, checkpoint)
     if keep:
-        make_folder(home / way.name)
+        make_folder("duotomo reproduce", home / way.name, choice="--out")
         write_result(home / way.name, result, study=case.study, settings={"python": repr(way.settings)})
     row = _row(number, way, case, result)
     with durable("duotomo reproduce", home / f"{way.name}.json") as fresh:

@@ -35,6 +35,17 @@ def target(where: str, path: AnyPath, suffixes: Sequence[str]) -> Path:
     return path
 
 
+def make_folder(where: str, folder: Path, *, choice: str = "place") -> None:
+    """Make a folder, and those above it, unless it is there. choice: what a person would choose otherwise."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"{where}: expected to make the folder {folder}; got: {reason(error)}. Choose another {choice}, "
+            f"one that is a folder and can be written to."
+        ) from error
+
+
 @contextmanager
 def replacing(where: str, path: Path, suffixes: Sequence[str]) -> Iterator[Path]:
     """Give a path to write to, in the same folder; what is written there becomes `path` when all went well.

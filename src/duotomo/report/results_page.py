@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError, reason
+from duotomo.io.file_error import FileError
+from duotomo.io.paths import make_folder
 from duotomo.report.reproduction import FIGURES
 from duotomo.report.reproduction_fda import FDA, FdaTable, fda_lines, fda_remarks, read_fda
 from duotomo.report.reproduction_glance import glance_lines
@@ -74,20 +75,10 @@ def write_results(root: Path, page: Path, *, figures: Path, quick: bool = False)
         copied = _copy_all([folder / FIGURES / "slices-all.png"], scans, figures)
         files += copied
         parts.append(_fda_section(scans, copied, page.parent, name_versions=len(made_with) > 1))
-    _make_folder(page.parent)
+    make_folder("write_results", page.parent)
     with durable("write_results", page) as fresh:
         fresh.write_text("\n\n".join(part.strip("\n") for part in parts if part) + "\n", encoding="utf-8")
     return files
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(
-            f"write_results: expected to make the folder {folder}; got: {reason(error)}. Choose another, one "
-            f"that is a folder and can be written to."
-        ) from error
 
 
 def _tables(root: Path, quick: bool) -> list[tuple[Path, Table]]:
@@ -220,7 +211,7 @@ def _copy_all(wanted: Iterable[Path], table: Table | FdaTable, figures: Path) ->
     for picture in wanted:
         if not picture.exists():
             continue
-        _make_folder(figures)
+        make_folder("write_results", figures)
         target = figures / f"{table.name}-{picture.name}"
         with durable("write_results", target) as fresh:
             _copy(picture, fresh)
