@@ -168,10 +168,11 @@ def _scans(plan: Plan, grid: VolumeGrid, moving_grid: VolumeGrid, number: int) -
 def _ways(plan: Plan, grid: VolumeGrid) -> tuple[Way, ...]:
     n_z, n_y, n_x = (round(size / CONTROL_MM) + 3 for size in grid.size_mm)
     affine, spline = Model("affine"), Model("bspline", (n_z, n_y, n_x))
+    n_steps = 60 if plan.quick else N_STEPS
     ways = (
-        *staged_ways(grid, affine, suffix="affine", n_steps=N_STEPS),
-        *without_iterative(staged_ways(grid, spline, suffix="bspline", n_steps=N_STEPS)),
-        oracle(grid, spline, n_steps=N_STEPS),
+        *staged_ways(grid, affine, suffix="affine", n_steps=n_steps),
+        *without_iterative(staged_ways(grid, spline, suffix="bspline", n_steps=n_steps)),
+        oracle(grid, spline, n_steps=n_steps),
     )
     if plan.level is not Level.AS_PUBLISHED:
         return ways

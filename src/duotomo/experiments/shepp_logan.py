@@ -20,7 +20,7 @@ from duotomo.transforms import BSpline
 
 NAME = "shepp-logan-bspline"
 EDGE_MM, GAP_MM, ROOM_MM = 65.0, 5.0, 10.0
-N_CONTROL = 9
+N_CONTROL, N_CONTROL_QUICK = 9, 6
 OFFSETS_MM = (8.0, 4.0, 2.0)
 
 
@@ -55,10 +55,11 @@ def _ways(plan: Plan, grid: VolumeGrid, model: Model) -> tuple[Way, ...]:
 
 def _at(plan: Plan) -> SetUp:
     phantom: Phantom
+    n_control = N_CONTROL_QUICK if plan.quick else N_CONTROL
     if plan.level is Level.REAL:
         phantom, grid = breast_in_air(plan, NAME, room_mm=ROOM_MM)
         acquisition, about = catching(grid), dict[str, Any](ABOUT)
-        spline = BSpline.over(grid, (N_CONTROL,) * 3)
+        spline = BSpline.over(grid, (n_control,) * 3)
     else:
         grid, acquisition = _grid(plan), _acquisition(plan)
         phantom = _phantom(grid)
@@ -68,7 +69,7 @@ def _at(plan: Plan) -> SetUp:
             "phantom": repr(phantom),
         }
         # The same motion at every size of the voxels.
-        spline = BSpline.over(_grid(Plan(level=plan.level)), (N_CONTROL,) * 3)
+        spline = BSpline.over(_grid(Plan(level=plan.level)), (n_control,) * 3)
 
     def make(number: int) -> Case:
         scans = Scans(
@@ -82,10 +83,10 @@ def _at(plan: Plan) -> SetUp:
 
     about |= {
         "grid": repr(grid),
-        "motion": f"{N_CONTROL}^3 control points of a cubic B-spline, offset by up to {OFFSETS_MM} mm "
+        "motion": f"{n_control}^3 control points of a cubic B-spline, offset by up to {OFFSETS_MM} mm "
         "along (x, y, z)",
     }
-    model = Model("bspline", (N_CONTROL,) * 3)
+    model = Model("bspline", (n_control,) * 3)
     return SetUp(about=about, n_cases=1, make=make, shown=1, ways=_ways(plan, grid, model))
 
 
