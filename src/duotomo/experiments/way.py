@@ -22,6 +22,9 @@ from duotomo.methods import (
     with_known_motion,
 )
 
+N_STEPS = 120
+"""At full resolution, at most, unless an experiment needs more."""
+
 UNBROKEN = 200
 """Steps of the iterative method before an update, in stages that have so many."""
 
@@ -37,7 +40,8 @@ class Way:
 
     name: of its files. label: for people. family: which of the paper's methods it is, "sequential",
     "iterative", "simultaneous" or "known motion". whose: "paper" for its own plain algorithm, "ours" for the
-    staged one with priors. passes: how often the stages are gone through, for the time left.
+    staged one with priors. passes: how often the stages are gone through, such as once for each visit, for
+    the time left.
     """
 
     name: str
@@ -76,12 +80,11 @@ def _iterative(
     return iterative(case.study, settings, on_step=on_step, checkpoint=checkpoint, **options)
 
 
-def staged_ways(grid: VolumeGrid, model: Model, *, suffix: str = "", **staging: Any) -> tuple[Way, ...]:
-    """Return our methods with one model, and the same solver told the true motion.
-
-    staging: what `Settings.staged` takes.
-    """
-    settings = Settings.staged(grid, model, **staging)
+def staged_ways(
+    grid: VolumeGrid, model: Model, *, suffix: str = "", n_steps: int = N_STEPS
+) -> tuple[Way, ...]:
+    """Return our three methods with one model. n_steps: at full resolution, at most."""
+    settings = Settings.staged(grid, model, n_steps=n_steps)
     tail = f"-{suffix}" if suffix else ""
     words = f", {suffix}" if suffix else ""
     return (
@@ -92,7 +95,7 @@ def staged_ways(grid: VolumeGrid, model: Model, *, suffix: str = "", **staging: 
             whose="ours",
             settings=settings,
             run=_sequential,
-            passes=1,
+            passes=2,
         ),
         Way(
             name=f"iterative{tail}",
@@ -101,6 +104,7 @@ def staged_ways(grid: VolumeGrid, model: Model, *, suffix: str = "", **staging: 
             whose="ours",
             settings=_in_turns(settings),
             run=partial(_iterative, update=averaged, volume_steps=UNBROKEN),
+            passes=2,
         ),
         Way(
             name=f"simultaneous{tail}",
@@ -130,14 +134,14 @@ def _in_turns(settings: Settings) -> Settings:
     return replace(settings, stages=(*settings.stages, *(turn,) * N_TURNS))
 
 
-def oracle(grid: VolumeGrid, model: Model, **staging: Any) -> Way:
+def oracle(grid: VolumeGrid, model: Model, *, n_steps: int = N_STEPS) -> Way:
     """Return our solver, told the true motion: what the data allow."""
     return Way(
         name="known-motion",
         label="known motion",
         family="known motion",
         whose="ours",
-        settings=Settings.staged(grid, model, **staging),
+        settings=Settings.staged(grid, model, n_steps=n_steps),
         run=_known,
     )
 
