@@ -31,6 +31,7 @@ COLUMNS = {
     "the middle c of the grid: nine of the matrix, without a unit, and three in mm",
     "found": "cases whose TRE ends below 1 mm, and below where it started",
     "applications": "of the projector or its adjoint, one visit each",
+    "seconds": "of computing; a case that shared its device with others took longer than alone",
 }
 
 NOTES = {
