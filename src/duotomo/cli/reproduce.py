@@ -139,7 +139,7 @@ def _run_fda(console: Console, plan: Plan, out: Path, *, draw_figures: bool) -> 
     from duotomo.experiments import fda
     from duotomo.report.reproduction_fda import draw_fda, fda_lines, fda_remarks, read_fda
 
-    folder = out / FDA / (plan.level.value + ("-quick" if plan.quick else ""))
+    folder = out / FDA / plan.folder_name
     console.print(f"{fda.TITLE} (real{', quick' if plan.quick else ''})")
 
     def show(row: dict[str, Any], before: bool) -> None:

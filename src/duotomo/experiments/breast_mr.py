@@ -15,7 +15,7 @@ from duotomo.experiments.experiment import Experiment, SetUp
 from duotomo.experiments.motions import MODERATE, random_affine
 from duotomo.experiments.paper import BREAST_MR as PUBLISHED
 from duotomo.experiments.plan import Level, Plan
-from duotomo.experiments.way import Way, oracle, plain_ways, staged_ways
+from duotomo.experiments.way import compared_ways
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import Model
 from duotomo.phantoms import Breast, BreastShape, Density, Sampled
@@ -97,13 +97,6 @@ def _body(plan: Plan, number: int) -> tuple[Phantom, VolumeGrid]:
     ) if plan.quick else grid
 
 
-def _ways(plan: Plan, grid: VolumeGrid) -> tuple[Way, ...]:
-    ours = (*staged_ways(grid, AFFINE, n_steps=N_STEPS), oracle(grid, AFFINE, n_steps=N_STEPS))
-    if plan.level is not Level.AS_PUBLISHED:
-        return ours
-    return (*plain_ways(AFFINE, n_total=100 if plan.quick else 1000), *ours)
-
-
 def _at(plan: Plan) -> SetUp:
     if plan.level is Level.REAL:
         plan.data_folder(NAME)
@@ -140,7 +133,7 @@ def _at(plan: Plan) -> SetUp:
         f"translations up to {MODERATE.translation_mm:g} mm",
     }
     # Settings depend on the grid; that of the women differs a little, in the number of voxels only.
-    ways = _ways(plan, _body(plan, 1)[1])
+    ways = compared_ways(plan, _body(plan, 1)[1], AFFINE, n_steps=N_STEPS)
     return SetUp(about=about, n_cases=n_cases, make=make, shown=min(8, n_cases), ways=ways)
 
 

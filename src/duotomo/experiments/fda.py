@@ -24,7 +24,7 @@ from duotomo.io.durable import durable
 from duotomo.io.folder_lock import locked
 from duotomo.io.paths import make_folder
 from duotomo.io.result_folder import library_versions
-from duotomo.phantoms import Ellipsoid
+from duotomo.phantoms import JOHNS_YAFFE_20_KEV_PER_MM, Ellipsoid, Tissue
 from duotomo.reconstruct import (
     BackProjection,
     Cgls,
@@ -41,9 +41,6 @@ TITLE = "Projections simulated by the FDA: one lesion, six algorithms"
 
 THICKNESS_MM, WIDTH_MM = 50.0, 220.0
 """Of the grid, from the detector up and along x. The data do not say how thick the breast is."""
-
-TISSUE_PER_MM = (0.0456, 0.0802)
-"""Adipose and fibroglandular tissue at 20 keV, which the breast is made of."""
 
 PATCH_CENTER_MM, PATCH_MM = (-50.4, 6.8), 8.0
 """x and y of a square of the lesion's slice, where noise is measured, and its edge. It is where SART, CGLS,
@@ -184,7 +181,8 @@ def _run(named: Named, scan: FdaScan, grid: VolumeGrid, device: str, folder: Pat
 
 
 def _table(plan: Plan, scan: FdaScan, grid: VolumeGrid, rows: list[Row]) -> dict[str, Any]:
-    low, high = TISSUE_PER_MM
+    # Of 20 keV, and of what the breast is made of.
+    low, high = (JOHNS_YAFFE_20_KEV_PER_MM[tissue] for tissue in (Tissue.ADIPOSE, Tissue.GLANDULAR))
     return {
         "experiment": NAME,
         "title": TITLE,

@@ -34,6 +34,11 @@ class Plan:
     device: str = "cpu"
     data: Path | None = None
 
+    @property
+    def folder_name(self) -> str:
+        """Of the folder for this level and size."""
+        return self.level.value + ("-quick" if self.quick else "")
+
     def data_folder(self, experiment: str) -> Path:
         """Return the folder with third-party data."""
         if self.data is None:

@@ -52,7 +52,7 @@ class Progress(Protocol):
 
 def folder_of(out: Path, experiment: Experiment, plan: Plan) -> Path:
     """Return the folder of an experiment at a level."""
-    return out / experiment.name / (plan.level.value + ("-quick" if plan.quick else ""))
+    return out / experiment.name / plan.folder_name
 
 
 def case_folder(folder: Path, number: int) -> Path:

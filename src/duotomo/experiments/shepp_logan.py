@@ -11,7 +11,7 @@ from duotomo.experiments.experiment import Experiment, SetUp
 from duotomo.experiments.motions import random_offsets
 from duotomo.experiments.plan import Level, Plan
 from duotomo.experiments.real_body import ABOUT, breast_in_air
-from duotomo.experiments.way import Way, oracle, plain_ways, staged_ways
+from duotomo.experiments.way import compared_ways
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.methods import Model
 from duotomo.phantoms import SheppLogan
@@ -44,13 +44,6 @@ def _acquisition(plan: Plan) -> Acquisition:
 def _phantom(grid: VolumeGrid) -> SheppLogan:
     z, y, x = grid.center_mm
     return SheppLogan(center_mm=(x, y, z), size_mm=EDGE_MM)
-
-
-def _ways(plan: Plan, grid: VolumeGrid, model: Model) -> tuple[Way, ...]:
-    ours = (*staged_ways(grid, model), oracle(grid, model))
-    if plan.level is not Level.AS_PUBLISHED:
-        return ours
-    return (*plain_ways(model, n_total=100 if plan.quick else 1000), *ours)
 
 
 def _at(plan: Plan) -> SetUp:
@@ -87,7 +80,7 @@ def _at(plan: Plan) -> SetUp:
         "along (x, y, z)",
     }
     model = Model("bspline", (n_control,) * 3)
-    return SetUp(about=about, n_cases=1, make=make, shown=1, ways=_ways(plan, grid, model))
+    return SetUp(about=about, n_cases=1, make=make, shown=1, ways=compared_ways(plan, grid, model))
 
 
 SHEPP_LOGAN = Experiment(

@@ -15,7 +15,7 @@ from duotomo.experiments.motions import LARGE, published_motion, random_affine
 from duotomo.experiments.paper import TOROID_ITERATIVE, TOROID_SIMULTANEOUS
 from duotomo.experiments.plan import Level, Plan
 from duotomo.experiments.real_body import ABOUT, breast_in_air
-from duotomo.experiments.way import Way, oracle, plain_ways, staged_ways
+from duotomo.experiments.way import compared_ways
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.methods import Model
 from duotomo.phantoms import Box, Ellipsoid, Toroid
@@ -110,14 +110,6 @@ def setting_of(plan: Plan, experiment: str, *, fills_the_cube: bool, room_mm: fl
     return Setting(phantom=phantom, grid=grid_of(spacing_mm), acquisition=acquisition, about=about)
 
 
-def _ways(plan: Plan, grid: VolumeGrid, *, with_iterative: bool = False) -> tuple[Way, ...]:
-    ours = (*staged_ways(grid, AFFINE), oracle(grid, AFFINE))
-    if plan.level is not Level.AS_PUBLISHED:
-        return ours
-    n_total = 100 if plan.quick else 1000
-    return (*plain_ways(AFFINE, n_total=n_total, with_iterative=with_iterative), *ours)
-
-
 def _iterative(plan: Plan) -> SetUp:
     setting = setting_of(
         plan, "toroid-iterative", fills_the_cube=plan.level is Level.AS_PUBLISHED, room_mm=LARGE_ROOM_MM
@@ -128,7 +120,7 @@ def _iterative(plan: Plan) -> SetUp:
         return setting.scans(plan, 21).moved_by(setting.phantom, transform, published_motion(transform))
 
     about = setting.about | {"motion": "the body moves by (10, 0, -20) mm and turns by -30 degrees about y"}
-    ways = _ways(plan, setting.grid, with_iterative=True)
+    ways = compared_ways(plan, setting.grid, AFFINE, with_iterative=True)
     return SetUp(about=about, n_cases=1, make=make, shown=1, ways=ways)
 
 
@@ -147,7 +139,9 @@ def _simultaneous(plan: Plan) -> SetUp:
         f"each axis, scales within {LARGE.scale:g} of 1, shears up to {LARGE.shear:g}, translations up to "
         f"{LARGE.translation_mm:g} mm",
     }
-    return SetUp(about=about, n_cases=n_cases, make=make, shown=1, ways=_ways(plan, setting.grid))
+    return SetUp(
+        about=about, n_cases=n_cases, make=make, shown=1, ways=compared_ways(plan, setting.grid, AFFINE)
+    )
 
 
 def full_grid(grid: VolumeGrid, plan: Plan) -> VolumeGrid:

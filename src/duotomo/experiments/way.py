@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from duotomo.experiments.case import Case
+from duotomo.experiments.plan import Level, Plan
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import (
     Checkpoint,
@@ -132,6 +133,20 @@ def _in_turns(settings: Settings) -> Settings:
     spline = last.model is not None and last.model.control_shape is not None
     turn = replace(last, n_steps=STEPS_OF_TURN, stiffness=TURN_STIFFNESS if spline else 1.0)
     return replace(settings, stages=(*settings.stages, *(turn,) * N_TURNS))
+
+
+def compared_ways(
+    plan: Plan, grid: VolumeGrid, model: Model, *, n_steps: int = N_STEPS, with_iterative: bool = False
+) -> tuple[Way, ...]:
+    """Return our methods and the oracle; as published, the paper's own algorithms before them.
+
+    n_steps: of ours, at full resolution. with_iterative: as in `plain_ways`.
+    """
+    ours = (*staged_ways(grid, model, n_steps=n_steps), oracle(grid, model, n_steps=n_steps))
+    if plan.level is not Level.AS_PUBLISHED:
+        return ours
+    n_total = 100 if plan.quick else 1000
+    return (*plain_ways(model, n_total=n_total, with_iterative=with_iterative), *ours)
 
 
 def oracle(grid: VolumeGrid, model: Model, *, n_steps: int = N_STEPS) -> Way:

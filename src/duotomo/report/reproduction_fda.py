@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from duotomo.experiments.runner import TABLE
 from duotomo.io import read_volume
 from duotomo.io.file_error import FileError, reason
-from duotomo.report.reproduction_table import TABLE
 from duotomo.report.slices import slices
 from duotomo.report.summary import digits
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from duotomo.experiments.measures import Errors
+from duotomo.experiments.paper import Published
+from duotomo.experiments.runner import TABLE
 from duotomo.io.file_error import FileError, reason
-
-TABLE = "table.json"
 
 N_ENTRIES = 12
 FAMILIES = ("sequential", "iterative", "simultaneous", "known motion")
@@ -42,39 +43,17 @@ class TableWay:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableRow:
-    """One way on one case. What the errors are: `duotomo.experiments.measures.Errors`."""
+class TableRow(Errors):
+    """One way on one case: its errors, and what they cost."""
 
     case: int
     way: str
     about: Mapping[str, Any]
     start_tre_mm: float
-    relative_error: float
-    mse: float
-    registered_relative_error: float | None
-    registered_mse: float | None
-    tre_mm: float
-    worst_tre_mm: float
-    edge_tre_mm: float
-    in_plane_mm: float
-    depth_mm: float
-    entries: tuple[float, ...] | None
-    folded: int
     status: str
     reason: str
     applications: int
     seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class PaperNumbers:
-    """What the paper prints: `duotomo.experiments.paper.Published`."""
-
-    better: str
-    ratio: float
-    relative_error: Mapping[str, float]
-    mse: Mapping[str, float]
-    remark: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +69,7 @@ class Table:
     quick: bool
     device: str
     about: Mapping[str, Any]
-    paper: PaperNumbers | None
+    paper: Published | None
     versions: Mapping[str, str]
     ways: tuple[TableWay, ...]
     shown: int
@@ -137,7 +116,7 @@ def read_table(folder: Path) -> Table:
 
 def _table(plain: dict[str, Any]) -> Table:
     ways = tuple(_only(TableWay, way) for way in plain["ways"])
-    paper = None if plain["paper"] is None else _only(PaperNumbers, plain["paper"])
+    paper = None if plain["paper"] is None else _only(Published, plain["paper"])
     rows = tuple(_row(row) for row in plain["rows"])
     table: Table = _only(Table, {**plain, "ways": ways, "paper": paper, "rows": rows})
     _check(table)

@@ -10,13 +10,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from duotomo.experiments.runner import TABLE
 from duotomo.io.durable import durable
 from duotomo.io.file_error import FileError
 from duotomo.io.paths import make_folder
 from duotomo.report.reproduction import FIGURES
 from duotomo.report.reproduction_fda import FDA, FdaTable, fda_lines, fda_remarks, read_fda
 from duotomo.report.reproduction_glance import glance_lines
-from duotomo.report.reproduction_table import TABLE, Table, read_table
+from duotomo.report.reproduction_table import Table, read_table
 from duotomo.report.reproduction_words import (
     COLUMNS,
     COMPARING,
