@@ -29,10 +29,13 @@ FIRST_SEED = 2000
 """Motion k is drawn with seed FIRST_SEED + k - 1."""
 
 WALL_MM, MARGIN_MM = 16.0, 12.0
-"""From the detector's edge to the chest wall, and around the breast: room for the motions."""
+"""From the detector's edge to the box of the breast, and all around that box.
+
+Both visits need the room: the one that moves for its motions, and each for what few views smear along z.
+"""
 
 AIR_VOXELS = 4
-"""Around a breast in air: a warp blurs the edge of its grid, which must not be an edge of tissue."""
+"""Between the skin and the box of the breast."""
 
 PATIENTS = ("A", "C")
 REAL_SPACING_MM = 1.2
@@ -45,7 +48,7 @@ AFFINE = Model("affine")
 
 @lru_cache(maxsize=1)
 def _small_breast() -> tuple[Phantom, VolumeGrid]:
-    """Return a whole breast that fits into the paper's grid, in air."""
+    """Return a whole breast, and the box that it fits into: the paper's grid."""
     n_z, n_y, _ = SHAPE
     low_z, low_y = MARGIN_MM + 5.0, WALL_MM
     center = (low_z + n_z * SPACING_MM / 2, low_y + n_y * SPACING_MM / 2, 0.0)
@@ -59,6 +62,7 @@ def _small_breast() -> tuple[Phantom, VolumeGrid]:
 
 
 def _real_breast(plan: Plan, patient: str) -> tuple[Phantom, VolumeGrid]:
+    """Return a woman's breast, and the box that it fits into."""
     from duotomo.experiments.third_party.breast_mr import breast_mr
 
     found = breast_mr(plan.data_folder(NAME), patient=patient, mediolateral=True)
@@ -80,7 +84,7 @@ def _smooth(body: Sampled) -> Sampled:
 
 
 def _around(grid: VolumeGrid) -> VolumeGrid:
-    """Return the grid that holds the breast wherever it moves."""
+    """Return the grid that holds a breast wherever it moves, around its box."""
     n_z, n_y, n_x = (
         n + 2 * math.ceil(MARGIN_MM / d) for n, d in zip(grid.shape, grid.spacing_mm, strict=True)
     )
@@ -89,12 +93,12 @@ def _around(grid: VolumeGrid) -> VolumeGrid:
 
 def _body(plan: Plan, number: int) -> tuple[Phantom, VolumeGrid]:
     if plan.level is Level.REAL:
-        phantom, grid = _real_breast(plan, PATIENTS[(number - 1) % len(PATIENTS)])
+        phantom, box = _real_breast(plan, PATIENTS[(number - 1) % len(PATIENTS)])
+        coarser = 2
     else:
-        phantom, grid = _small_breast()
-    return phantom, grid.coarsen(
-        (4, 4, 4) if plan.level is not Level.REAL else (2, 2, 2)
-    ) if plan.quick else grid
+        phantom, box = _small_breast()
+        coarser = 4
+    return phantom, _around(box.coarsen((coarser,) * 3) if plan.quick else box)
 
 
 def _at(plan: Plan) -> SetUp:
@@ -103,20 +107,14 @@ def _at(plan: Plan) -> SetUp:
 
     def make(number: int) -> Case:
         phantom, grid = _body(plan, number)
-        moving_grid = _around(grid)
         scans = Scans(
             grid=grid,
-            acquisition=catching(moving_grid),
+            acquisition=catching(grid),
             seed=None if plan.level is Level.AS_PUBLISHED else number,
-            moving_grid=moving_grid,
             device=plan.device,
         )
         transform, seed = Affine(grid), FIRST_SEED + number - 1
-        about: dict[str, Any] = {
-            "motion_seed": seed,
-            "grid": repr(grid),
-            "moving_grid": repr(moving_grid),
-        }
+        about: dict[str, Any] = {"motion_seed": seed, "grid": repr(grid)}
         if plan.level is Level.REAL:
             about["patient"] = PATIENTS[(number - 1) % len(PATIENTS)]
         return scans.moved_by(phantom, transform, random_affine(transform, seed, MODERATE), **about)

@@ -9,20 +9,22 @@ from duotomo.experiments.plan import Plan
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms import Sampled
 
-SPACING_MM, QUICK_SPACING_MM = 1.5, 4.0
+VOXEL_MM, QUICK_VOXEL_MM = 1.0, 4.0
 GAP_MM = 5.0
 
 
-def breast_in_air(plan: Plan, experiment: str, *, room_mm: float) -> tuple[Sampled, VolumeGrid]:
+def breast_in_air(
+    plan: Plan, experiment: str, *, room_mm: float, voxel_mm: float = VOXEL_MM
+) -> tuple[Sampled, VolumeGrid]:
     """Return the FDA's compressed VICTRE phantom without its plates, and a grid with `room_mm` all around it.
 
     The grid stands above the detector from its chest-wall edge on, so that no motion within the room leaves
-    the views.
+    the views. voxel_mm: its voxels, unless the size is reduced.
     """
     from duotomo.experiments.third_party.victre import victre
 
     found = victre(plan.data_folder(experiment))
-    spacing_mm = QUICK_SPACING_MM if plan.quick else SPACING_MM
+    spacing_mm = QUICK_VOXEL_MM if plan.quick else voxel_mm
     n_z, n_y, n_x = (math.ceil((size + 2 * room_mm) / spacing_mm) for size in found.grid.size_mm)
     grid = VolumeGrid.on_detector((n_z, n_y, n_x), (spacing_mm,) * 3, gap_mm=GAP_MM)
     return Sampled(volume=found.volume, grid=replace(found.grid, center_mm=grid.center_mm)), grid

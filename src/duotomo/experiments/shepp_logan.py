@@ -22,6 +22,7 @@ NAME = "shepp-logan-bspline"
 EDGE_MM, GAP_MM, ROOM_MM = 65.0, 5.0, 10.0
 N_CONTROL, N_CONTROL_QUICK = 9, 6
 OFFSETS_MM = (8.0, 4.0, 2.0)
+REAL_VOXEL_MM = 0.8
 
 
 def _grid(plan: Plan) -> VolumeGrid:
@@ -50,7 +51,7 @@ def _at(plan: Plan) -> SetUp:
     phantom: Phantom
     n_control = N_CONTROL_QUICK if plan.quick else N_CONTROL
     if plan.level is Level.REAL:
-        phantom, grid = breast_in_air(plan, NAME, room_mm=ROOM_MM)
+        phantom, grid = breast_in_air(plan, NAME, room_mm=ROOM_MM, voxel_mm=REAL_VOXEL_MM)
         acquisition, about = catching(grid), dict[str, Any](ABOUT)
         spline = BSpline.over(grid, (n_control,) * 3)
     else:

@@ -37,7 +37,7 @@ class Priors:
     this part of the largest line integral, for what a grid of voxels cannot explain. Zero leaves a prior out.
     """
 
-    total_variation: float = 0.3
+    total_variation: float = 1.0
     smoothing: float = 0.01
     depth_weight: float = 1.0
     nonnegativity: float = 1.0

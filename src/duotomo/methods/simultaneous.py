@@ -10,6 +10,7 @@ from duotomo.methods.runner import VOLUME, Runner
 from duotomo.methods.settings import Settings
 from duotomo.methods.state import Checkpoint, OnRecord, Result, State
 from duotomo.methods.study import Study
+from duotomo.methods.two_starts import better_start
 from duotomo.transforms import Transform
 
 
@@ -27,7 +28,8 @@ def simultaneous(
     state after every block of steps is kept; a run that finds one there goes on from it, to the same result.
     """
     runner = Runner(study, settings, on_step=on_step, checkpoint=checkpoint)
-    state = runner.run((checkpoint.load() if checkpoint else None) or runner.first_state())
+    saved = checkpoint.load() if checkpoint else None
+    state = runner.run(saved or better_start(study, settings, on_step))
     return _result("simultaneous", study, runner.transforms(state.model), state)
 
 

@@ -1,0 +1,61 @@
+"""Two starts of the motion, tried where it is cheap: the first guess, and rest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import takewhile
+
+from duotomo.errors import GeometryError
+from duotomo.methods.runner import Runner
+from duotomo.methods.settings import Settings, Stage
+from duotomo.methods.start import first_translations_mm
+from duotomo.methods.state import OnRecord, State
+from duotomo.methods.study import Study
+from duotomo.solvers import Status
+
+
+def better_start(study: Study, settings: Settings, on_step: OnRecord | None = None) -> State:
+    """Return the state after the coarse stages, from whichever start explains the visits better.
+
+    Few views tell the depth of a centre of attenuation badly, and a first guess that is wrong by some voxels
+    can end in a local minimum; so can rest, after a large motion. Both run through the stages that are
+    coarser than the last one, and the lower objective goes on. Without such stages, or where the first guess
+    is rest but for a voxel, nothing is tried. The cost of both starts counts, the history is that of the
+    better one.
+    """
+    coarse = _coarse(settings.stages)
+    if not (coarse and settings.first_guess and _differ(study, coarse[-1])):
+        return Runner(study, settings).first_state()
+    guessed = _through(study, replace(settings, stages=coarse), on_step)
+    try:
+        rested = _through(study, replace(settings, stages=coarse, first_guess=False), on_step)
+    except GeometryError:
+        # The visits share no volume unless they are moved.
+        return guessed
+    better = min(guessed, rested, key=_objective)
+    return replace(
+        better,
+        applications=guessed.applications + rested.applications,
+        seconds=guessed.seconds + rested.seconds,
+    )
+
+
+def _coarse(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """Return the first stages that move something on a grid coarser than the last one's."""
+    finest = stages[-1].coarsen
+    return tuple(takewhile(lambda stage: stage.coarsen != finest and stage.model and not stage.fresh, stages))
+
+
+def _differ(study: Study, stage: Stage) -> bool:
+    edge_mm = min(study.grid.coarsen(stage.coarsen).spacing_mm)
+    return any(math.hypot(*shift) > edge_mm for shift in first_translations_mm(study))
+
+
+def _through(study: Study, settings: Settings, on_step: OnRecord | None) -> State:
+    runner = Runner(study, settings, on_step=on_step)
+    return runner.run(runner.first_state())
+
+
+def _objective(state: State) -> float:
+    return math.inf if state.status is Status.DIVERGED else state.history[-1].objective

@@ -1,0 +1,95 @@
+"""The motion begins from the first guess or from rest, whichever explains the visits better."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from duotomo.errors import GeometryError
+from duotomo.geometry import VolumeGrid, paper
+from duotomo.methods import Model, Settings, Study, Visit, simultaneous
+from duotomo.methods.runner import Runner
+from duotomo.methods.settings import Stage
+from duotomo.methods.start import first_translations_mm
+from duotomo.methods.two_starts import better_start
+from duotomo.operators import Projector
+
+GRID = VolumeGrid.on_detector((16, 16, 16), (4.0, 4.0, 4.0))
+SCAN = paper().bin(2)
+COARSE = Stage(coarsen=(2, 2, 2), model=Model("translation"), n_steps=15)
+FINE = Stage(coarsen=(1, 1, 1), model=Model("translation"), n_steps=3)
+
+
+def study(shift: int, *, stray: float = 0.0) -> Study:
+    """Return a block that moves by `shift` voxels along x; stray: attenuation that only the second visit has.
+
+    What only one visit has, at the edge of the view, draws its centre of attenuation away.
+    """
+    volumes = torch.zeros(2, *GRID.shape, dtype=torch.float64)
+    volumes[0, 6:10, 5:11, 5:9] = 1
+    volumes[1, 6:10, 5:11, 5 + shift : 9 + shift] = 1
+    volumes[1, 7:9, 6:10, 15:] = stray
+    views = Projector(grid=GRID, acquisition=SCAN)(volumes)
+    return Study(grid=GRID, visits=tuple(Visit(projections=view, acquisition=SCAN) for view in views))
+
+
+def settings(*stages: Stage) -> Settings:
+    return Settings(stages=stages)
+
+
+def end_of(case: Study, how: Settings) -> float:
+    runner = Runner(case, how)
+    return runner.run(runner.first_state()).history[-1].objective
+
+
+@pytest.mark.parametrize(("shift", "stray"), [(3, 0.0), (0, 8.0), (2, 3.0)])
+def test_the_lower_objective_goes_on(shift: int, stray: float) -> None:
+    case = study(shift, stray=stray)
+    state = better_start(case, settings(COARSE, FINE))
+    ends = [end_of(case, replace(settings(COARSE), first_guess=guess)) for guess in (True, False)]
+    assert state.stage == 1
+    assert state.history[-1].objective == min(ends)
+    assert max(ends) > min(ends)
+
+
+def test_rest_wins_where_the_guess_is_wrong() -> None:
+    case = study(0, stray=8.0)
+    assert first_translations_mm(case)[0][0] < -8
+    found = simultaneous(case, settings(COARSE, FINE))
+    assert found.transforms[0].physical(found.params[0])["translation_mm"].norm() < 1.0
+
+
+def test_both_starts_count() -> None:
+    case = study(3)
+    state = better_start(case, settings(COARSE, FINE))
+    one = Runner(case, settings(COARSE))
+    assert state.applications > one.run(one.first_state()).applications
+    assert len(state.history) <= COARSE.n_steps + 10
+
+
+@pytest.mark.parametrize(
+    ("shift", "how"),
+    [
+        (3, settings(FINE)),
+        (3, replace(settings(COARSE, FINE), first_guess=False)),
+        (0, settings(COARSE, FINE)),
+    ],
+    ids=["no coarse stage", "no guess", "a guess like rest"],
+)
+def test_nothing_is_tried(shift: int, how: Settings) -> None:
+    state = better_start(study(shift), how)
+    assert (state.stage, state.applications, state.history) == (0, 0, ())
+
+
+def test_visits_apart_start_from_the_guess() -> None:
+    near = study(0).reference
+    away = [(x + 200.0, y, z) for x, y, z in SCAN.source_mm]
+    centers = [(x + 200.0, y, z) for x, y, z in SCAN.detector_center_mm]
+    scan = replace(SCAN, source_mm=tuple(away), detector_center_mm=tuple(centers))
+    grid = replace(GRID, center_mm=(GRID.center_mm[0], GRID.center_mm[1], 200.0))
+    case = Study(grid=GRID, visits=(near, Visit(projections=near.projections, acquisition=scan, grid=grid)))
+    with pytest.raises(GeometryError, match="share no volume"):
+        end_of(case, replace(settings(COARSE), first_guess=False))
+    assert better_start(case, settings(COARSE, FINE)).stage == 1
