@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+VIEWER := src/duotomo/report/viewer/viewer.js
 OUT ?= out
 
 # Waiting threads sleep: where other programs keep the cores busy, spinning OpenMP threads can cost a factor of ten.
@@ -10,24 +11,29 @@ OUT ?= out
 demo test evidence figures: export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers bench evidence figures clean
+.PHONY: help demo test check lint types layers docs viewer bench evidence figures clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt hatch_build.py
 	@echo "Installing duotomo into $(VENV) (a few minutes the first time)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## simulate a scan, reconstruct it, write a picture to out/demo
+# The installation has built it; here it is built again when its source has changed.
+$(VIEWER): $(wildcard viewer/src/* viewer/*.json viewer/*.mjs) | $(STAMP)
+	@echo "Building the viewer of the report page"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps -e .
+
+demo: $(STAMP) $(VIEWER) ## two visits of one breast, from simulated scans to the report in out/demo
 	@$(BIN)/duotomo demo --out $(OUT)/demo
 
-test: $(STAMP) ## run the tests
+test: $(STAMP) $(VIEWER) ## run the tests
 	@$(BIN)/python -m pytest --quiet
 
-check: lint types layers test ## run everything that continuous integration runs
+check: lint types layers docs test ## run everything that continuous integration runs
 
 lint: $(STAMP) ## check style and formatting
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check . && echo "lint: clean"
@@ -37,6 +43,11 @@ types: $(STAMP) ## check types
 
 layers: $(STAMP) ## check that each layer imports only what stands below it
 	@$(BIN)/lint-imports --no-cache --no-logo
+
+docs: $(STAMP) ## build the documentation into out/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict --site-dir $(abspath $(OUT))/site && echo "docs: built"
+
+viewer: $(VIEWER) ## build the viewer of the report page
 
 bench: $(STAMP) ## time the projector and the warps beside their peers
 	@$(BIN)/python -m benchmarks.projector
@@ -50,5 +61,5 @@ figures: $(STAMP) ## draw the figures of the documentation
 	@for script in docs/figures/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## remove the virtual environment, outputs and caches
-	@rm -rf $(VENV) $(OUT) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	@rm -rf $(VENV) $(OUT) build dist viewer/node_modules $(dir $(VIEWER)) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
         ShapeError,
     )
     from duotomo.geometry import Acquisition, VolumeGrid
+    from duotomo.io import read_result, read_scan, read_study, read_volume, write_result
+    from duotomo.methods import (
+        Model,
+        Result,
+        Settings,
+        Study,
+        Visit,
+        iterative,
+        sequential,
+        simultaneous,
+    )
     from duotomo.operators import LinearOperator, Projector, Warp, adjoint_gap
     from duotomo.transforms import (
         Affine,
@@ -41,17 +52,30 @@ __all__ = [
     "DuotomoError",
     "GeometryError",
     "LinearOperator",
+    "Model",
     "NonFiniteError",
     "Projector",
+    "Result",
     "Rigid",
+    "Settings",
     "ShapeError",
+    "Study",
     "Transform",
     "Translation",
     "Velocity",
+    "Visit",
     "VolumeGrid",
     "Warp",
     "__version__",
     "adjoint_gap",
+    "iterative",
+    "read_result",
+    "read_scan",
+    "read_study",
+    "read_volume",
+    "sequential",
+    "simultaneous",
+    "write_result",
 ]
 
 __version__ = "0.1.0"
@@ -76,6 +100,19 @@ _MODULE_OF = {
     "Velocity": "duotomo.transforms",
     "Warp": "duotomo.operators",
     "VolumeGrid": "duotomo.geometry",
+    "Model": "duotomo.methods",
+    "Result": "duotomo.methods",
+    "Settings": "duotomo.methods",
+    "Study": "duotomo.methods",
+    "Visit": "duotomo.methods",
+    "iterative": "duotomo.methods",
+    "sequential": "duotomo.methods",
+    "simultaneous": "duotomo.methods",
+    "read_result": "duotomo.io",
+    "read_scan": "duotomo.io",
+    "read_study": "duotomo.io",
+    "read_volume": "duotomo.io",
+    "write_result": "duotomo.io",
     "adjoint_gap": "duotomo.operators",
 }
 

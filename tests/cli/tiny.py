@@ -46,6 +46,6 @@ def short_blocks() -> Settings:
             Stage(coarsen=(1, 1, 1), model=Model("affine"), n_steps=36),
         ),
         solver=Coupled(block=3, memory=5),
-        priors=Priors(),
+        priors=Priors(total_variation=0.3),
         tolerance=0.0,
     )

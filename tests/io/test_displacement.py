@@ -190,7 +190,7 @@ def test_images_cut_short_are_refused(suffix: str, tmp_path: Path) -> None:
     data = path.read_bytes()
     for n in [*range(0, len(data), len(data) // 12), *range(len(data) - 12, len(data))]:
         path.write_bytes(data[:n])
-        with pytest.raises(FileError, match=f"u{suffix}: expected an image that can be read; got: "):
+        with pytest.raises(FileError, match=rf"u{suffix}: expected .*; got.*Check that the file is complete"):
             read_displacement(path)
 
 

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 import torch
 
-from duotomo.io import FileError, read_result, result_folder, write_result
+from duotomo.errors import DuotomoError
+from duotomo.io import FileError, read_displacement, read_result, result_folder, write_result
 from duotomo.io.history_file import history_from, history_text
-from duotomo.io.result_folder import library_versions
+from duotomo.io.result_folder import Extra, library_versions
 from duotomo.transforms import Rigid, Translation
 from tests.io.itk_helpers import moved_by_itk, moved_by_us, points_on, sitk
 from tests.io.saved_helpers import (
@@ -262,7 +263,9 @@ def test_a_truncated_index_is_refused_and_not_overwritten(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["volume", "history", "transform_1", "a/b", "", "moving 1"])
 def test_names_that_files_cannot_have_are_refused(name: str, tmp_path: Path) -> None:
     odd = replace(result(), others={name: result().volume})
-    with pytest.raises(FileError, match=r"write_result: expected other volumes to have names of letters"):
+    with pytest.raises(
+        FileError, match=r"write_result: expected other volumes and files to have names of letters"
+    ):
         write(tmp_path, odd)
     assert os.listdir(tmp_path) == []
 
@@ -295,3 +298,85 @@ def test_histories_survive_their_text() -> None:
 def test_other_tables_are_refused(text: str, message: str) -> None:
     with pytest.raises(FileError, match=message):
         history_from(text)
+
+
+def test_quality_displacements_and_further_files_are_part_of_the_result(tmp_path: Path) -> None:
+    written = result()
+    extra = Extra(suffix=".txt", write=lambda path: path.write_text("for people") and None)
+    quality = {"folded_voxels": [0, 3]}
+    for _ in range(2):
+        write_result(
+            tmp_path,
+            written,
+            study=study(),
+            settings={},
+            quality=quality,
+            extras={"remarks": extra},
+            displacements=True,
+        )
+    saved = read_result(tmp_path)
+    assert same_result(saved, written)
+    assert saved.quality == quality
+    index = json.loads((tmp_path / "result.json").read_text())
+    kinds = {name: file["kind"] for name, file in index["files"].items()}
+    assert kinds["remarks"] == "other"
+    assert kinds["displacement_2"] == "displacement"
+    assert kinds["moving_1"] == "volume"
+    assert (tmp_path / "remarks.2.txt").read_text() == "for people"
+    field, params = read_displacement(tmp_path / "displacement_2.2.nii.gz")
+    expected = written.transforms[1].displacement(written.params[1], SEEN)
+    torch.testing.assert_close(field.displacement(params), expected)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "result.json",
+        *(file["file"] for file in index["files"].values()),
+    }
+
+
+def test_displacements_of_many_voxels_are_coarser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_folder, "MOST_VECTORS", 20)
+    write_result(tmp_path, result(), study=study(), settings={}, displacements=True)
+    field, _ = read_displacement(tmp_path / "displacement_1.nii.gz")
+    coarse = GRID.coarsen(2)
+    assert (field.grid.shape, field.grid.spacing_mm) == (coarse.shape, coarse.spacing_mm)
+    assert field.grid.center_mm == pytest.approx(coarse.center_mm)
+
+
+def test_a_result_without_a_study_names_its_grids(tmp_path: Path) -> None:
+    write_result(tmp_path, result(), moving_grids=[GRID, SEEN], settings={})
+    assert same_result(read_result(tmp_path), result())
+    with pytest.raises(DuotomoError, match=r"write_result: expected a study, or a grid for each of 2"):
+        write_result(tmp_path, result(), moving_grids=[GRID], settings={})
+
+
+def test_further_files_have_names_of_their_own(tmp_path: Path) -> None:
+    extra = Extra(suffix=".txt", write=lambda path: None)
+    for name in ("volume", "history", "../out", "moving_1"):
+        with pytest.raises(FileError, match="write_result: expected other volumes and files to have names"):
+            write_result(tmp_path, result(), study=study(), settings={}, extras={name: extra})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_results_without_kinds_are_read(tmp_path: Path) -> None:
+    write_result(tmp_path, result(), study=study(), settings={})
+    index = json.loads((tmp_path / "result.json").read_text())
+    for file in index["files"].values():
+        del file["kind"]
+    del index["quality"]
+    (tmp_path / "result.json").write_text(json.dumps(index))
+    assert same_result(read_result(tmp_path), result())
+    assert read_result(tmp_path).quality == {}
+
+
+@pytest.mark.parametrize("name", ["..", "", "../elsewhere", "/etc/passwd", "."])
+def test_names_that_lead_out_of_the_folder_are_refused(tmp_path: Path, name: str) -> None:
+    write_result(tmp_path, result(), study=study(), settings={})
+    index = json.loads((tmp_path / "result.json").read_text())
+    for changed in (
+        {"replaced": [name]},
+        {"files": {**index["files"], "volume": {"file": name, "sha256": ""}}},
+    ):
+        (tmp_path / "result.json").write_text(json.dumps(index | changed))
+        with pytest.raises(FileError, match="a generation or a file name that cannot be"):
+            read_result(tmp_path)
+        with pytest.raises(FileError, match="a generation or a file name that cannot be"):
+            write_result(tmp_path, result(), study=study(), settings={})

@@ -1,17 +1,54 @@
-"""The command line, one file per command."""
+"""The command line, one file per command: `duotomo.cli.NAME` has the function `NAME`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
-from duotomo.cli.demo import demo
-from duotomo.cli.reproduce import reproduce
-from duotomo.cli.results import results
-from duotomo.cli.run import run
+from duotomo.cli._common import guarded
+
+COMMANDS = (
+    "joint",
+    "reconstruct",
+    "register",
+    "report",
+    "view",
+    "info",
+    "convert",
+    "simulate",
+    "bench",
+    "demo",
+    "reproduce",
+    "results",
+)
+
+
+class _Commands(TyperGroup):
+    """Imports the module of a command when the command is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, the main ones first."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name; None if there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        function = getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(cmd_name)(guarded(function))
+        return typer.main.get_command(alone)
+
 
 main = typer.Typer(
     name="duotomo",
+    cls=_Commands,
     help="Digital breast tomosynthesis from two visits.",
+    epilog="Exit codes: 0 done, 1 diverged, 2 bad input and nothing computed, 130 stopped by Ctrl-C.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -20,10 +57,5 @@ main = typer.Typer(
 def _commands() -> None:
     """Digital breast tomosynthesis from two visits."""
 
-
-main.command()(demo)
-main.command()(run)
-main.command()(reproduce)
-main.command()(results)
 
 __all__ = ["main"]

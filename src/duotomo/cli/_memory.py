@@ -1,9 +1,19 @@
-"""How much memory a device has left."""
+"""How much memory a device has left, and whether that is enough."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from duotomo.cli._common import Talk
+
+MaxMemoryOption = Annotated[float | None, typer.Option(min=0, help="Most memory to use, in GB.")]
+
+GB = 1e9
 
 MEMINFO = Path("/proc/meminfo")
 GROUP = Path("/sys/fs/cgroup")
@@ -46,3 +56,26 @@ def _of_group() -> int:
     if most == "max":
         return everything
     return max(0, int(most) - used + int(cached.get("inactive_file", 0)))
+
+
+def check_memory(
+    where: str, needed: int, *, device: str, most_gb: float | None, remedy: str, talk: Talk
+) -> None:
+    """Say how much memory is needed and there; raise if that is too little, or more than was allowed.
+
+    most_gb: what --max-memory allows. remedy: how to need less.
+    """
+    from duotomo.errors import DuotomoError
+
+    available = available_bytes(device)
+    talk.progress(f"Memory: about {needed / GB:.3g} GB needed, {available / GB:.3g} GB available")
+    if most_gb is not None and most_gb * GB < needed:
+        raise DuotomoError(
+            f"{where}: expected to need at most --max-memory {most_gb:g} GB; got about {needed / GB:.3g} GB. "
+            f"Allow more, or {remedy}."
+        )
+    if available < needed:
+        raise DuotomoError(
+            f"{where}: expected {needed / GB:.3g} GB of memory on {device}; got {available / GB:.3g} GB. "
+            f"Free some, or {remedy}."
+        )

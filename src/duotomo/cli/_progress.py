@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from duotomo.methods import Record, Settings, Study
+    from duotomo.solvers import Step
 
 
 class StageProgress:
@@ -22,16 +23,15 @@ class StageProgress:
 
     def __init__(self, console: Console, work: Sequence[tuple[int, float]]) -> None:
         """work: of each stage, the steps it may take and what one of them costs, in any unit."""
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._console, self._work = console, tuple(work)
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=10),
             TextColumn("objective {task.fields[objective]}"),
-            TimeElapsedColumn(),
             TextColumn("at most"),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(compact=True),
             TextColumn("left"),
             console=console,
         )
@@ -75,10 +75,53 @@ class StageProgress:
     def _say_ended(self) -> None:
         if self._last is not None:
             last = self._last
+            cost = f"{last.applications} projector applications, " if last.applications else ""
             self._console.print(
                 f"  {last.what}: {self._step} step{'s' * (self._step != 1)}, objective {last.objective:.6g}, "
-                f"{last.applications} projector applications, {last.seconds:.1f} s"
+                f"{cost}{last.seconds:.1f} s"
             )
+
+
+class SolverProgress:
+    """A bar for one solver: its steps, the objective, and the time left at most."""
+
+    def __init__(self, console: Console, what: str, n_steps: int) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}, step {task.completed}"),
+            BarColumn(bar_width=10),
+            TextColumn("objective {task.fields[objective]}"),
+            TextColumn("at most"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+            console=console,
+        )
+        self._task = self._bar.add_task(what, total=n_steps, objective="-")
+
+    def __enter__(self) -> SolverProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def show(self, step: Step) -> None:
+        """Show that a step was made."""
+        self._bar.update(self._task, advance=1, objective=f"{step.objective:.4g}")
+
+
+def alone_work(study: Study, settings: Settings, visits: Sequence[int]) -> list[tuple[int, float]]:
+    """Return the same as `stage_work` for reconstructions of single visits; visits: their numbers, from 0."""
+    from duotomo.methods.comparison import volume_stages
+
+    return [
+        (stage.n_steps, float(math.prod(grid.coarsen(stage.coarsen).shape) * visit.acquisition.n_views))
+        for visit, grid in ((study.visits[n], study.grid_of(study.visits[n])) for n in visits)
+        for stage in volume_stages(settings)
+    ]
 
 
 def stage_work(study: Study, settings: Settings) -> list[tuple[int, float]]:

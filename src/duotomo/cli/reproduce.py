@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duotomo.cli.demo import Device
+from duotomo.cli._common import Device
 
 if TYPE_CHECKING:
     from rich.console import Console

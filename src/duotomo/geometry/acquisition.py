@@ -236,6 +236,11 @@ class Acquisition:
         angles: Floats = np.arctan2(from_center[:, 0], from_center[:, 2])
         return angles
 
+    def _repr_html_(self) -> str:
+        from duotomo.geometry.sketch import acquisition_html
+
+        return acquisition_html(self)
+
     def __len__(self) -> int:
         return self.n_views
 

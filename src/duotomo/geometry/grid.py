@@ -118,6 +118,11 @@ class VolumeGrid:
         fields = load_json("VolumeGrid", ("shape", "spacing_mm", "center_mm"), text)
         return cls(shape=fields["shape"], spacing_mm=fields["spacing_mm"], center_mm=fields["center_mm"])
 
+    def _repr_html_(self) -> str:
+        from duotomo.geometry.sketch import grid_html
+
+        return grid_html(self)
+
     def _from_low_corner(
         self, shape: tuple[int, int, int], spacing_mm: tuple[float, float, float]
     ) -> VolumeGrid:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io.file_error import FileError, reason
 from duotomo.io.libraries import nibabel, simpleitk
+from duotomo.io.nifti_bytes import nifti_bytes
 from duotomo.io.paths import AnyPath, replacing, source, target
 from duotomo.io.patient_frame import itk_image, lps, ras_affine
 from duotomo.io.placement import Placement, from_itk, place
@@ -122,13 +122,13 @@ def _read_mha(path: Path) -> Placement:
 def _read_nifti(path: Path) -> Placement:
     nib = nibabel()
     try:
-        data = path.read_bytes()
-        # All of it at once, for then its checksum is looked at.
-        image = nib.Nifti1Image.from_bytes(gzip.decompress(data) if path.suffix == ".gz" else data)
+        image = nib.Nifti1Image.from_bytes(nifti_bytes(path))
         header = image.header
         shape, intent = image.shape, int(header["intent_code"])
         has_place = bool(header["sform_code"] > 0 or header["qform_code"] > 0)
         values = np.asarray(image.dataobj, dtype=np.float64)
+    except FileError:
+        raise
     except Exception as error:  # zlib, struct and nibabel each have their own
         raise _damaged(error) from error
     if len(shape) != 5 or shape[3:] != (1, 3) or intent not in (RAS_VECTORS, LPS_VECTORS):

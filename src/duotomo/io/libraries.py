@@ -22,6 +22,11 @@ def nibabel() -> Any:
     return _library("nibabel")
 
 
+def pydicom() -> Any:
+    """Return the module pydicom."""
+    return _library("pydicom")
+
+
 def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
@@ -29,3 +34,13 @@ def _library(name: str) -> Any:
         raise FileError(
             f"duotomo.io: expected {name} to be installed; got: {error}. Run pip install 'duotomo[io]'."
         ) from error
+
+
+def tifffile() -> Any:
+    """Return the module tifffile."""
+    return _library("tifffile")
+
+
+def scipy_io() -> Any:
+    """Return the module scipy.io."""
+    return _library("scipy.io")

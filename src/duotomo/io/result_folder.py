@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,9 @@ import numpy as np
 import torch
 
 import duotomo
+from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
+from duotomo.io.displacement import write_displacement
 from duotomo.io.durable import durable, sync, sync_folder
 from duotomo.io.file_error import FileError, reason
 from duotomo.io.history_file import history_from, history_text
@@ -23,17 +25,32 @@ from duotomo.io.itk_writer import write_transform
 from duotomo.io.paths import AnyPath
 from duotomo.io.result_index import INDEX, checked, entry, read_index, write_index
 from duotomo.io.volume_file import read_volume, write_volume
-from duotomo.methods.state import Record, Result
+from duotomo.methods.state import Record, Result, summary_html
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
 from duotomo.transforms import Transform
 
-VOLUME, HISTORY, TRANSFORM = "volume", "history", "transform_{}"
+VOLUME, HISTORY, TRANSFORM, DISPLACEMENT = "volume", "history", "transform_{}", "displacement_{}"
+
+MOST_VECTORS = 2_000_000
+"""A displacement image has at most about so many voxels; the transform beside it is exact everywhere."""
 
 FEW = 12
 """Up to so many parameters of a transform, what they mean in mm and degrees is written beside them."""
 
-Writers = dict[str, tuple[str, Callable[[Path], None]]]
+Write = Callable[[Path], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extra:
+    """A further file of a result: its suffix, and what writes it to a path."""
+
+    suffix: str
+    write: Write
+
+
+# By name: the suffix, the kind, and what writes it.
+Writers = dict[str, tuple[str, str, Write]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,7 +60,8 @@ class SavedResult:
     volume, others: (z, y, x); `volume` lies on `grid`, and the others on those of `grids`. transforms:
     moving_to_reference of each moving visit, with parameters, as the ITK files have them: they move points as
     the method's own transforms did. models, params: the classes of the method's own, and their exact
-    parameters. settings, versions: as written.
+    parameters. quality: checks of the result, as `duotomo.methods.Quality` names them; empty if none were
+    made. settings, versions: as written.
     """
 
     method: str
@@ -61,6 +79,10 @@ class SavedResult:
     history: tuple[Record, ...] = field(repr=False)
     settings: dict[str, Any] = field(repr=False)
     versions: dict[str, str]
+    quality: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def _repr_html_(self) -> str:
+        return summary_html(self, self.models)
 
 
 def library_versions() -> dict[str, str]:
@@ -81,16 +103,23 @@ def write_result(
     folder: AnyPath,
     result: Result,
     *,
-    study: Study,
+    study: Study | None = None,
+    moving_grids: Sequence[VolumeGrid] | None = None,
     settings: Mapping[str, Any],
     versions: Mapping[str, str] | None = None,
+    quality: Mapping[str, Any] | None = None,
+    extras: Mapping[str, Extra] | None = None,
+    displacements: bool = False,
 ) -> None:
     """Write volumes as NIfTI, transforms for ITK, the history as CSV, and `result.json`, which names them.
 
     Whenever this is killed, `read_result` gives the older result, if there was one, or this one: files of a
     new result get names of their own, `result.json` is replaced last, and then the older files are removed.
 
-    settings: whatever JSON can hold. versions: `library_versions()` unless given.
+    study: whose moving visits have the transforms; without one, `moving_grids` are their grids. settings:
+    whatever JSON can hold. versions: `library_versions()` unless given. quality: checks of the result, by
+    name. extras: further files, by name. displacements: also write what each transform does to the voxels, on
+    a coarser grid where there are more than about two million.
     """
     where = "write_result"
     folder = Path(folder)
@@ -101,11 +130,12 @@ def write_result(
         older = read_index(where, folder)
     generation = older["generation"] + 1
     files = {}
-    for name, (suffix, write) in _writers(where, result, study).items():
+    grids = _moving_grids(where, result, study, moving_grids)
+    for name, (suffix, kind, write) in _writers(where, result, grids, extras or {}, displacements).items():
         path = folder / (f"{name}{suffix}" if generation == 1 else f"{name}.{generation}{suffix}")
         write(path)
         sync(path)
-        files[name] = entry(path)
+        files[name] = entry(path) | {"kind": kind}
     sync_folder(folder)
     # Should this process end before it removes them, the next one does.
     replaced = [*older["replaced"], *(file["file"] for file in older["files"].values())]
@@ -118,6 +148,7 @@ def write_result(
         "applications": result.applications,
         "seconds": result.seconds,
         "transforms": [_described(t, p) for t, p in zip(result.transforms, result.params, strict=True)],
+        "quality": dict(quality or {}),
         "settings": dict(settings),
         "versions": dict(library_versions() if versions is None else versions),
         "files": files,
@@ -141,28 +172,62 @@ def read_result(folder: AnyPath) -> SavedResult:
                 raise FileError(f"{where}: {folder}: {error}") from error
 
 
-def _writers(where: str, result: Result, study: Study) -> Writers:
-    """Return, for each file by name, its suffix and what writes it."""
+def _moving_grids(
+    where: str, result: Result, study: Study | None, given: Sequence[VolumeGrid] | None
+) -> list[VolumeGrid]:
+    grids = [study.grid_of(visit) for visit in study.moving] if study is not None else list(given or ())
+    if len(grids) != len(result.transforms):
+        raise DuotomoError(
+            f"{where}: expected a study, or a grid for each of {len(result.transforms)} transforms; got "
+            f"{len(grids)}. Pass study, or moving_grids."
+        )
+    return grids
+
+
+def _writers(
+    where: str,
+    result: Result,
+    moving_grids: Sequence[VolumeGrid],
+    extras: Mapping[str, Extra],
+    displacements: bool,
+) -> Writers:
+    """Return, for each file by name, its suffix, its kind and what writes it."""
 
     def history(path: Path) -> None:
         with durable(where, path) as fresh:
             fresh.write_text(history_text(result.history), encoding="utf-8")
 
-    writers: Writers = {HISTORY: (".csv", history)}
-    moved = zip(result.transforms, result.params, study.moving, strict=True)
-    for number, (transform, params, visit) in enumerate(moved, start=1):
-        grid = study.grid_of(visit)
+    writers: Writers = {HISTORY: (".csv", "history", history)}
+    moved = zip(result.transforms, result.params, moving_grids, strict=True)
+    for number, (transform, params, grid) in enumerate(moved, start=1):
         write = partial(write_transform, transform=transform, params=params, grid=grid)
-        writers[TRANSFORM.format(number)] = (".tfm", write)
-    for name, volume in {VOLUME: result.volume, **result.others}.items():
-        if name in writers or (name == VOLUME and name in result.others) or not name.isidentifier():
+        writers[TRANSFORM.format(number)] = (".tfm", "transform", write)
+        if displacements:
+            few = few_enough(grid)
+            write = partial(write_displacement, transform=transform, params=params, grid=few)
+            writers[DISPLACEMENT.format(number)] = (".nii.gz", "displacement", write)
+    volumes = {VOLUME: result.volume, **result.others}
+    given = [*result.others, *extras]
+    for name in given:
+        if name in writers or name == VOLUME or given.count(name) > 1 or not name.isidentifier():
             raise FileError(
-                f"{where}: expected other volumes to have names of letters, digits and underscores that no "
-                f"other file has; got {name!r}. Rename it."
+                f"{where}: expected other volumes and files to have names of letters, digits and underscores "
+                f"that no other file has; got {name!r}. Rename it."
             )
+    for name, volume in volumes.items():
         grid = result.grids.get(name, result.grid)
-        writers[name] = (".nii.gz", partial(write_volume, volume=volume, grid=grid))
+        writers[name] = (".nii.gz", "volume", partial(write_volume, volume=volume, grid=grid))
+    for name, extra in extras.items():
+        writers[name] = (extra.suffix, "other", extra.write)
     return writers
+
+
+def few_enough(grid: VolumeGrid) -> VolumeGrid:
+    """Return a grid over the same box, coarsened until few enough voxels are left."""
+    factor = 1
+    while grid.coarsen(factor).n_voxels > MOST_VECTORS:
+        factor += 1
+    return grid.coarsen(factor)
 
 
 def _described(transform: Transform, params: torch.Tensor) -> dict[str, Any]:
@@ -182,7 +247,9 @@ def _read(folder: Path, index: dict[str, Any]) -> SavedResult:
     try:
         grid = VolumeGrid.from_json(json.dumps(index["grid"]))
         moved = [TRANSFORM.format(number + 1) for number in range(len(index["transforms"]))]
-        named = [name for name in index["files"] if name not in (HISTORY, *moved)]
+        # Files of the first version have no kind: what is neither history nor transform is a volume.
+        others = (HISTORY, *moved)
+        named = [n for n, f in index["files"].items() if n not in others and f.get("kind", VOLUME) == VOLUME]
         read = {name: read_volume(checked(folder, index, name)) for name in named}
         volumes = {name: volume for name, (volume, _) in read.items()}
         return SavedResult(
@@ -201,6 +268,7 @@ def _read(folder: Path, index: dict[str, Any]) -> SavedResult:
             history=history_from(checked(folder, index, HISTORY).read_text(encoding="utf-8")),
             settings=index["settings"],
             versions=index["versions"],
+            quality=index.get("quality", {}),
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, FileError):

@@ -32,7 +32,7 @@ def read_index(where: str, folder: Path) -> dict[str, Any]:
         found = index["format"], index["version"]
         names = [*index["replaced"], *(entry["file"] for entry in index["files"].values())]
         # A name with a folder in it would be read, and removed, elsewhere.
-        if not isinstance(index["generation"], int) or any(Path(name).name != name for name in names):
+        if not isinstance(index["generation"], int) or not all(_is_plain(name) for name in names):
             raise ValueError("a generation or a file name that cannot be")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise FileError(
@@ -60,6 +60,10 @@ def checked(folder: Path, index: Mapping[str, Any], name: str) -> Path:
     if _sha256(path) != index["files"][name]["sha256"]:
         raise FileError(f"expected {path.name} as it was written; got another SHA-256. Restore it.")
     return path
+
+
+def _is_plain(name: str) -> bool:
+    return Path(name).name == name and name not in ("", "..")
 
 
 def _sha256(path: Path) -> str:

@@ -3,6 +3,7 @@
 from duotomo.methods.iterative import iterative
 from duotomo.methods.memory import memory_bytes
 from duotomo.methods.models import Model, carried_over
+from duotomo.methods.quality import Quality, quality_of
 from duotomo.methods.registration import Registered, register, register_once, seen_in_reference
 from duotomo.methods.sequential import sequential
 from duotomo.methods.settings import NO_PRIORS, Alternating, Coupled, Priors, Settings, Stage
@@ -21,6 +22,7 @@ __all__ = [
     "Model",
     "OnRecord",
     "Priors",
+    "Quality",
     "Record",
     "Registered",
     "Result",
@@ -36,6 +38,7 @@ __all__ = [
     "first_translations_mm",
     "iterative",
     "memory_bytes",
+    "quality_of",
     "register",
     "register_once",
     "replaced",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -15,12 +17,15 @@ from duotomo.methods.models import carried_over
 from duotomo.methods.problem import DENSE
 from duotomo.methods.settings import Settings, Stage
 from duotomo.objectives import Bending, CrossCorrelation, Objective, SumOfSquares
-from duotomo.solvers import GaussNewton, LevenbergMarquardt, Solution
+from duotomo.solvers import GaussNewton, LevenbergMarquardt, Solution, Step
 from duotomo.transforms import BSpline, Transform, inverse
 
 INNER_STEPS = 20
 
 Misfit = type[SumOfSquares] | type[CrossCorrelation]
+
+OnStageStep = Callable[[int, Stage, Step], None]
+"""Called with the number of the stage, from 0, the stage, and the step."""
 
 
 MOST_INVERTED, INVERSE_TOLERANCE, INVERSE_STEPS = 200_000, 0.01, 50
@@ -46,16 +51,17 @@ def register(
     start: tuple[Transform, torch.Tensor],
     n_steps: int = 30,
     misfit: Misfit = SumOfSquares,
+    on_step: OnStageStep | None = None,
 ) -> Registered:
     """Return the motion T under which the reference volume, as `f_1(T(x))`, is nearest to the moving one.
 
     `min over zeta of 1/2 |T(zeta) f_1 - f_2|^2`, through the models and resolutions of the settings' stages.
     reference: f_1, (z, y, x) on `grid`. moving: f_2, on `moving_grid`. start: any motion; models that cannot
     follow it take what is nearest. misfit: SumOfSquares, or CrossCorrelation for volumes whose values differ
-    by a factor. n_steps: of each stage, at most.
+    by a factor. n_steps: of each stage, at most. on_step: called after every step.
     """
     check_models(settings)
-    for stage in _stages(settings):
+    for number, stage in enumerate(registration_stages(settings)):
         found = register_once(
             averaged(reference, stage.coarsen),
             averaged(moving, stage.coarsen),
@@ -67,6 +73,7 @@ def register(
             start=start,
             n_steps=n_steps,
             misfit=misfit,
+            on_step=None if on_step is None else partial(on_step, number, stage),
         )
         start = found.transform, found.params
     return found
@@ -74,10 +81,19 @@ def register(
 
 def check_models(settings: Settings) -> None:
     """Raise unless the settings have a stage with a model of motion."""
-    if not _stages(settings):
+    if not registration_stages(settings):
         raise DuotomoError(
             "register: expected settings with a model of motion in some stage; got none. Give a stage one."
         )
+
+
+def registration_stages(settings: Settings) -> list[Stage]:
+    """Return the stages that `register` goes through: each model at each resolution and stiffness once."""
+    chosen: dict[tuple[object, ...], Stage] = {}
+    for stage in settings.stages:
+        if stage.model is not None:
+            chosen.setdefault((stage.coarsen, stage.model, stage.stiffness), stage)
+    return list(chosen.values())
 
 
 def register_once(
@@ -166,12 +182,3 @@ def _minimise(
 def _model(stage: Stage, moving_grid: VolumeGrid) -> Transform:
     assert stage.model is not None
     return stage.model.build(moving_grid)
-
-
-def _stages(settings: Settings) -> list[Stage]:
-    """Return each model's stages at each resolution and stiffness once."""
-    chosen: dict[tuple[object, ...], Stage] = {}
-    for stage in settings.stages:
-        if stage.model is not None:
-            chosen.setdefault((stage.coarsen, stage.model, stage.stiffness), stage)
-    return list(chosen.values())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 
-from duotomo.geometry import VolumeGrid
+from duotomo.geometry import Picture, VolumeGrid
 from duotomo.solvers import Status
 from duotomo.transforms import Transform
 
@@ -88,3 +88,38 @@ class Result:
     applications: int
     seconds: float
     history: tuple[Record, ...] = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        return summary_html(self, [type(transform).__name__ for transform in self.transforms])
+
+
+class Ended(Protocol):
+    """A result, as a method returned it or as a folder holds it."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def grid(self) -> VolumeGrid: ...
+    @property
+    def volume(self) -> torch.Tensor: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def applications(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+
+
+def summary_html(result: Ended, models: Sequence[str]) -> str:
+    """Return a result as a notebook shows it: three slices of its volume, how it ended, and what it cost.
+
+    models: the names of the transforms.
+    """
+    facts = {
+        "status": f"{result.status.value}: {result.reason}",
+        "motion": ", ".join(models) or "none",
+        "cost": f"{result.applications} projector applications, {result.seconds:.1f} s",
+    }
+    return Picture(volume=result.volume, grid=result.grid, title=result.method, facts=facts)._repr_html_()

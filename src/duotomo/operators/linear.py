@@ -53,6 +53,30 @@ class LinearOperator(ABC):
         check()
         return result.reshape(*batch, *self.range)
 
+    def to_scipy(self, *, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Any:
+        """Return this as a `scipy.sparse.linalg.LinearOperator` on flat arrays, for SciPy's solvers.
+
+        Its shape is (prod of range, prod of domain), in C order; `rmatvec` is the exact transpose. Each
+        product copies its vector to `device`, computes there in `dtype`, and copies the result back.
+
+        >>> from duotomo.operators import Weighting
+        >>> W = Weighting(torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64))
+        >>> W.to_scipy().matvec([1, 1, 1, 1]).tolist()
+        [1.0, 2.0, 3.0, 4.0]
+        """
+        from duotomo.operators.interop import to_scipy
+
+        return to_scipy(self, dtype=dtype, device=device)
+
+    def to_pylops(self, *, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Any:
+        """Return this as a `pylops.LinearOperator`, for PyLops' solvers, priors and algebra.
+
+        `dims` is the domain and `dimsd` the range; otherwise as `to_scipy`.
+        """
+        from duotomo.operators.interop import to_pylops
+
+        return to_pylops(self, dtype=dtype, device=device)
+
     @overload
     def __matmul__(self, other: LinearOperator) -> LinearOperator: ...
     @overload

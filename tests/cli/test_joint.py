@@ -24,8 +24,8 @@ from duotomo.solvers import Status
 from tests.cli.tiny import GRID, SHIFT_MM, tiny_study
 
 
-def run(*options: object) -> tuple[int, str]:
-    result = CliRunner().invoke(main, ["run", *map(str, options)], catch_exceptions=False)
+def joint(*options: object) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["joint", *map(str, options)], catch_exceptions=False)
     return result.exit_code, result.output
 
 
@@ -49,9 +49,12 @@ def limited(n_steps: int) -> Callable[..., Result]:
 
 def test_a_study_becomes_a_result_folder(study_path: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "[bold]folder"
-    code, output = run(study_path, "--out", out, "--model", "translation")
+    code, output = joint(study_path, "--out", out, "--transform", "translation")
     assert code == 0, output
     written = [Path(line.strip()) for line in output.split("Wrote\n")[1].splitlines()]
+    assert {"visit_1.nii.gz", "visit_2_registered.nii.gz", "displacement_1.nii.gz", "settings.toml"} <= {
+        path.name for path in written
+    }
     assert sorted(written) == sorted(out.iterdir())
     saved = read_result(out)
     assert saved.grid == GRID
@@ -71,7 +74,7 @@ def test_settings_are_written_so_that_they_can_be_made_again(
     study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(methods, "simultaneous", limited(2))
-    code, output = run(study_path, "--out", tmp_path, "--model", "rigid", "--solver", "alternating")
+    code, output = joint(study_path, "--out", tmp_path, "--transform", "rigid", "--solver", "alternating")
     assert code == 0, output
     written = read_result(tmp_path).settings
     expected = Settings.staged(GRID, Model("rigid"), solver=Alternating())
@@ -83,10 +86,10 @@ def test_plain_is_the_papers_algorithm(
     study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(methods, "simultaneous", limited(1))
-    code, output = run(study_path, "--out", tmp_path, "--plain", "--model", "rigid")
+    code, output = joint(study_path, "--out", tmp_path, "--plain", "--transform", "rigid")
     assert code == 0, output
     assert eval(read_result(tmp_path).settings["python"], vars(methods)) == Settings.plain(Model("rigid"))
-    code, output = run(study_path, "--out", tmp_path, "--plain", "--solver", "coupled")
+    code, output = joint(study_path, "--out", tmp_path, "--plain", "--solver", "coupled")
     assert code == 2
     assert "the plain algorithm alternates" in output
 
@@ -104,30 +107,30 @@ def test_an_unfinished_run_is_resumed_only_when_asked(
 
         return short(study, settings, on_step=after_save, checkpoint=checkpoint)
 
-    options = (study_path, "--out", tmp_path, "--model", "rigid")
+    options = (study_path, "--out", tmp_path, "--transform", "rigid")
     monkeypatch.setattr(methods, "simultaneous", interrupted)
-    code, output = run(*options)
+    code, output = joint(*options)
     assert code == 130
     assert "Go on with --resume" in output
     assert os.listdir(tmp_path) == ["checkpoint.h5"]
 
     monkeypatch.setattr(methods, "simultaneous", short)
-    code, output = run(*options)
+    code, output = joint(*options)
     assert code == 2
     assert "expected a folder without an unfinished run" in output
     assert "Pass --resume" in output
 
-    code, output = run(study_path, "--out", tmp_path, "--model", "affine", "--resume")
+    code, output = joint(study_path, "--out", tmp_path, "--transform", "affine", "--resume")
     assert code == 2
     assert "got that of one with another settings. Choose another folder" in output
 
-    code, output = run(*options, "--resume")
+    code, output = joint(*options, "--resume")
     assert code == 0, output
     assert "Resuming in stage 2" in output
     assert "checkpoint.h5" not in os.listdir(tmp_path)
     resumed = read_result(tmp_path)
 
-    code, output = run(*options, "--resume")
+    code, output = joint(*options, "--resume")
     assert code == 0, output
     assert "Nothing to resume" in output
     assert torch.equal(read_result(tmp_path).volume, resumed.volume)
@@ -142,7 +145,7 @@ def test_divergence_is_an_exit_code_and_keeps_what_was_good(
         return replace(short(*arguments, **options), status=Status.DIVERGED, reason="NaN came up.")
 
     monkeypatch.setattr(methods, "simultaneous", diverging)
-    code, output = run(study_path, "--out", tmp_path)
+    code, output = joint(study_path, "--out", tmp_path)
     assert code == 1
     assert "Diverged: NaN came up." in output
     assert str(tmp_path / "checkpoint.h5") in output
@@ -155,45 +158,45 @@ def test_divergence_is_an_exit_code_and_keeps_what_was_good(
 def test_too_little_memory_is_said_before_the_start(
     study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, output = run(study_path, "--out", tmp_path, "--max-memory", "0.0001")
+    code, output = joint(study_path, "--out", tmp_path, "--max-memory", "0.0001")
     assert code == 2
     assert "expected to need at most --max-memory 0.0001 GB; got about" in output
     monkeypatch.setattr(_memory, "available_bytes", lambda _: 1000)
-    code, output = run(study_path, "--out", tmp_path)
+    code, output = joint(study_path, "--out", tmp_path)
     assert code == 2
-    assert "of memory on cpu; got 1e-06 GB. Free some, or write the study with a coarser grid" in output
+    assert "of memory on cpu; got 1e-06 GB. Free some, or use larger voxels" in output
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--model", "elastic"), "Model: expected translation, rigid, affine or bspline"),
-        (("--model", "bspline:3"), "Model: expected three counts of control points"),
+        (("--transform", "elastic"), "Model: expected translation, rigid, affine or bspline"),
+        (("--transform", "bspline:3"), "Model: expected three counts of control points"),
     ],
 )
 def test_wrong_options_are_explained(
     options: tuple[str, ...], message: str, study_path: Path, tmp_path: Path
 ) -> None:
-    code, output = run(study_path, "--out", tmp_path / "new", *options)
+    code, output = joint(study_path, "--out", tmp_path / "new", *options)
     assert code == 2
     assert message in output
     assert not (tmp_path / "new").exists()
 
 
 def test_files_that_cannot_be_used_are_explained(study_path: Path, tmp_path: Path) -> None:
-    code, output = run(tmp_path / "none.h5", "--out", tmp_path)
+    code, output = joint(tmp_path / "none.h5", "--out", tmp_path)
     assert code == 2
-    assert "read_study: expected a file at" in output
+    assert "read_scan: expected a file or a folder at" in output
     (tmp_path / "result.json").write_text("mine")
-    code, output = run(study_path, "--out", tmp_path)
+    code, output = joint(study_path, "--out", tmp_path)
     assert code == 2
     assert "as write_result wrote it" in output
 
 
 def test_two_runs_do_not_share_a_folder(study_path: Path, tmp_path: Path) -> None:
     with locked("another", tmp_path):
-        code, output = run(study_path, "--out", tmp_path)
+        code, output = joint(study_path, "--out", tmp_path)
     assert code == 2
     assert "got another run that writes there" in output
 
@@ -202,14 +205,14 @@ def test_a_missing_library_is_missed_before_the_run(
     study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "nibabel", None)
-    code, output = run(study_path, "--out", tmp_path)
+    code, output = joint(study_path, "--out", tmp_path)
     assert code == 2
     assert "expected nibabel to be installed" in output
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
 def test_missing_cuda_is_said_not_replaced(study_path: Path, tmp_path: Path) -> None:
-    code, output = run(study_path, "--out", tmp_path, "--device", "cuda")
+    code, output = joint(study_path, "--out", tmp_path, "--device", "cuda")
     assert code == 2
     assert "no CUDA device is available here" in output
 
@@ -217,7 +220,7 @@ def test_missing_cuda_is_said_not_replaced(study_path: Path, tmp_path: Path) -> 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_run_on_the_gpu(study_path: Path, tmp_path: Path) -> None:
-    code, output = run(study_path, "--out", tmp_path, "--device", "cuda", "--model", "translation")
+    code, output = joint(study_path, "--out", tmp_path, "--device", "cuda", "--transform", "translation")
     assert code == 0, output
 
 
@@ -248,10 +251,10 @@ def test_the_checkpoint_is_of_this_study_and_these_settings(
         return short(*arguments, checkpoint=checkpoint, **options)
 
     monkeypatch.setattr(methods, "simultaneous", noting)
-    run(study_path, "--out", tmp_path)
+    joint(study_path, "--out", tmp_path)
     settings = Settings.staged(GRID, Model("affine"))
     assert seen[0].fingerprint == fingerprint(tiny_study(), method="simultaneous", settings=settings)
 
 
 def test_help_lists_the_command() -> None:
-    assert "run" in CliRunner().invoke(main, ["--help"]).output
+    assert "joint" in CliRunner().invoke(main, ["--help"]).output

@@ -1,0 +1,43 @@
+"""`duotomo view`: the page of a result, in the browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from duotomo.cli._common import QuietOption, Talk
+
+
+def view(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder.", show_default=False)],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes a free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
+    quiet: QuietOption = False,
+) -> None:
+    """Show a result in the browser, from this machine to this machine only, until Ctrl-C.
+
+    The address has a random part, new every time: without it, nobody gets anything. Nothing is written.
+
+    Example: duotomo view result
+    """
+    # Imported here: `duotomo --help` needs none of it.
+    import webbrowser
+    from threading import Event
+
+    from duotomo.report.page import page_of
+    from duotomo.report.page_server import PageServer, serving
+
+    talk = Talk(quiet=quiet)
+    talk.progress("Making the page")
+    with serving(PageServer(page_of(folder), port=port)) as server:
+        # Without the address the command is of no use, so --quiet leaves it.
+        typer.echo(server.url)
+        talk.progress("Ctrl-C stops it")
+        if browser:
+            webbrowser.open(server.url)
+        try:
+            Event().wait()
+        except KeyboardInterrupt:
+            talk.progress("Stopped")

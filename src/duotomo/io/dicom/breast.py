@@ -1,0 +1,89 @@
+"""Which breast, seen from where: what DICOM's mammography files must say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from duotomo.io.dicom.attributes import code, item
+from duotomo.io.file_error import FileError
+
+VIEWS = {
+    "CC": ("399162004", "cranio-caudal"),
+    "MLO": ("399368009", "medio-lateral oblique"),
+    "ML": ("399260004", "medio-lateral"),
+    "LM": ("399352003", "latero-medial"),
+    "LMO": ("399099002", "latero-medial oblique"),
+    "FB": ("399196006", "caudo-cranial"),
+    "SIO": ("399188001", "superolateral to inferomedial oblique"),
+    "ISO": ("441555000", "inferomedial to superolateral oblique"),
+    "XCCL": ("399192008", "cranio-caudal exaggerated laterally"),
+    "XCCM": ("399101009", "cranio-caudal exaggerated medially"),
+}
+"""The code of SNOMED CT and its meaning, by the abbreviation that View Position has."""
+
+LATERALITIES = {"L": "left", "R": "right"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Breast:
+    """One breast and its view. laterality: "L", "R", or None where nobody says. view: a key of `VIEWS`.
+
+    Without a view it is CC, whose axes are those that duotomo gives the patient.
+
+    >>> Breast(laterality="L", view="MLO").view
+    'MLO'
+    """
+
+    laterality: str | None = None
+    view: str = "CC"
+    implant: bool = False
+
+    def __post_init__(self) -> None:
+        if self.laterality not in (*LATERALITIES, None):
+            raise FileError(
+                f"Breast: expected laterality as one of {', '.join(LATERALITIES)}; got {self.laterality!r}. "
+                f"Leave it out if it is not known."
+            )
+        if self.view not in VIEWS:
+            raise FileError(
+                f"Breast: expected view as one of {', '.join(VIEWS)}; got {self.view!r}. Leave it out for CC."
+            )
+
+    @classmethod
+    def of(cls, dataset: Any) -> Breast:
+        """Return what a mammography dataset says; what it does not say, or says in another way, is left out.
+
+        >>> Breast.of(item({"ImageLaterality": "R", "ViewPosition": "MLO"}))
+        Breast(laterality='R', view='MLO', implant=False)
+        """
+        sides = [str(dataset.get(name) or "") for name in ("ImageLaterality", "Laterality")]
+        sides += [str(part.get("FrameLaterality") or "") for part in _anatomies(dataset)]
+        codes = {value: name for name, (value, _) in VIEWS.items()}
+        views = [codes.get(str(part.get("CodeValue"))) for part in dataset.get("ViewCodeSequence") or ()]
+        position = str(dataset.get("ViewPosition") or "")
+        return cls(
+            laterality=next((side for side in sides if side in LATERALITIES), None),
+            view=next((view for view in (*views, position) if view in VIEWS), "CC"),
+            implant=str(dataset.get("BreastImplantPresent") or "") == "YES",
+        )
+
+    @property
+    def frame_laterality(self) -> str:
+        """DICOM's value: L, R, or U, "unpaired", which claims neither side."""
+        return self.laterality or "U"
+
+    def view_code(self) -> Any:
+        """Return the item of DICOM's View Code Sequence."""
+        value, meaning = VIEWS[self.view]
+        view = code(value, "SCT", meaning)
+        view.update(item({"ViewModifierCodeSequence": []}))
+        return view
+
+
+def _anatomies(dataset: Any) -> Iterator[Any]:
+    for groups in dataset.get("SharedFunctionalGroupsSequence") or ():
+        yield from groups.get("FrameAnatomySequence") or ()
+    for groups in (dataset.get("PerFrameFunctionalGroupsSequence") or ())[:1]:
+        yield from groups.get("FrameAnatomySequence") or ()

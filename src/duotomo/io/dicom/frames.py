@@ -1,0 +1,213 @@
+"""The pixels of DICOM files: sizes checked, decompressed, and scaled as the header says."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duotomo.io.dicom.header import View, read_dataset, title
+from duotomo.io.file_error import FileError, reason
+from duotomo.io.libraries import pydicom
+from duotomo.io.size_check import MAX_BYTES, check_bytes, check_size
+
+_SIZES = {0xFFF7, *range(0xFFC0, 0xFFD0)} - {0xFFC4, 0xFFC8, 0xFFCC}
+"""Markers of the segments in which JPEG and JPEG-LS have a frame's size."""
+
+_NEEDED = ("Rows", "Columns", "BitsAllocated", "BitsStored", "PixelRepresentation")
+
+
+def frame_count(dataset: Any) -> int:
+    """Return the Number of Frames, 1 where it is not given; raise if the functional groups say otherwise."""
+    (claimed,) = View(dataset, 0).numbers("NumberOfFrames", 1) or (1.0,)
+    n_frames = int(claimed)
+    if n_frames < 1 or n_frames != claimed:
+        raise FileError(
+            f"expected {title('NumberOfFrames')} as a positive integer; got {claimed}. Correct the file."
+        )
+    groups = dataset.get("PerFrameFunctionalGroupsSequence")
+    if groups is not None and len(groups) != n_frames:
+        raise FileError(
+            f"expected as many items in {title('PerFrameFunctionalGroupsSequence')} as "
+            f"{title('NumberOfFrames')} says; got {len(groups)} and {n_frames}. Correct the file."
+        )
+    return n_frames
+
+
+def frame_shape(dataset: Any) -> tuple[int, int]:
+    """Return (Rows, Columns)."""
+    (n_rows,), (n_columns,) = (
+        View(dataset, 0).need(keyword, 1, "another file: this one has no image")
+        for keyword in ("Rows", "Columns")
+    )
+    return int(n_rows), int(n_columns)
+
+
+def check_pixels(dataset: Any, path: Path, *, max_bytes: int = MAX_BYTES) -> None:
+    """Raise unless the pixels that the header claims are grey values, fit into memory, and into the file."""
+    view = View(dataset, 0)
+    for keyword in _NEEDED:
+        view.need(keyword, 1, "another file: this one has no image")
+    (samples,) = view.numbers("SamplesPerPixel", 1) or (1.0,)
+    if samples != 1:
+        raise FileError(
+            f"expected {title('SamplesPerPixel')} = 1, grey values; got {samples:g}. Choose another file."
+        )
+    allocated, stored, signed = (
+        int(view.need(keyword, 1, "")[0])
+        for keyword in ("BitsAllocated", "BitsStored", "PixelRepresentation")
+    )
+    high = int((view.numbers("HighBit", 1) or (stored - 1,))[0])
+    if (
+        allocated not in (8, 16, 32)
+        or not 1 <= stored <= allocated
+        or high != stored - 1
+        or signed not in (0, 1)
+    ):
+        raise FileError(
+            f"expected {title('BitsAllocated')} 8, 16 or 32, {title('BitsStored')} up to that, and "
+            f"{title('HighBit')} one less; got {allocated}, {stored} and {high}. Write the file anew."
+        )
+    if dataset.get("ModalityLUTSequence"):
+        raise FileError(
+            f"expected values with slope and intercept; got a {title('ModalityLUTSequence')}. "
+            f"Apply it, and write the file anew."
+        )
+    shape = (frame_count(dataset), *frame_shape(dataset))
+    syntax = dataset.file_meta.TransferSyntaxUID
+    if syntax.is_encapsulated:
+        check_bytes(path.name, shape[0] * shape[1] * shape[2] * 4, max_bytes=max_bytes)
+    else:
+        check_size(
+            path.name,
+            shape,
+            allocated // 8,
+            stored_bytes=path.stat().st_size,
+            compressed=bool(syntax.is_deflated),
+            max_bytes=max_bytes,
+        )
+
+
+def read_frames(path: Path, *, max_bytes: int = MAX_BYTES) -> NDArray[np.float32]:
+    """Return all frames of a file (frame, row, column): `slope * stored + intercept`, NaN where padded.
+
+    Unused bits are cleared. Padding is Pixel Padding Value, up to Pixel Padding Range Limit.
+    """
+    dataset = read_dataset(path, pixels=True, max_bytes=max_bytes)
+    check_pixels(dataset, path, max_bytes=max_bytes)
+    shape = (frame_count(dataset), *frame_shape(dataset))
+    _check_encoded(dataset, shape)
+    frames = np.empty(shape, dtype=np.float32)
+    n_read = 0
+    for stored in _decoded(dataset):
+        if n_read == shape[0] or stored.shape != shape[1:]:
+            raise FileError(
+                f"expected {shape[0]} frames of {shape[1:]} pixels, as {title('NumberOfFrames')}, "
+                f"{title('Rows')} and {title('Columns')} say; got more, or one of {stored.shape}. "
+                f"Check the file."
+            )
+        frames[n_read] = _scaled(stored, View(dataset, n_read))
+        n_read += 1
+    if n_read != shape[0]:
+        raise FileError(
+            f"expected {shape[0]} frames, as {title('NumberOfFrames')} says; got {n_read} in "
+            f"{title('PixelData')}. Check that the file is complete."
+        )
+    return frames
+
+
+def _decoded(dataset: Any) -> Any:
+    syntax = dataset.file_meta.TransferSyntaxUID
+    try:
+        decoder = pydicom().pixels.get_decoder(syntax)
+    except NotImplementedError:
+        raise FileError(
+            f"expected a compression that can be read; got the transfer syntax {syntax.name}. "
+            f"Decompress the file, with gdcmconv --raw for instance."
+        ) from None
+    if not decoder.is_available:
+        raise FileError(
+            f"expected a library that decompresses {syntax.name}; got none of "
+            f"{', '.join(decoder.missing_dependencies)}. Run pip install 'duotomo[io]'."
+        )
+    try:
+        yield from pydicom().pixels.iter_pixels(dataset, raw=True)
+    except Exception as error:  # each decoder has its own
+        raise FileError(
+            f"expected pixels that can be decoded from {syntax.name}; got: {reason(error)}. "
+            f"Check that the file is complete."
+        ) from error
+
+
+def _check_encoded(dataset: Any, shape: tuple[int, int, int]) -> None:
+    """Raise unless the pixel data are as long as they must be, or are frames of the size claimed."""
+    data = dataset.get("PixelData")
+    if data is None:
+        raise FileError(f"expected {title('PixelData')}; got none. Check that the file is complete.")
+    syntax = dataset.file_meta.TransferSyntaxUID
+    if not syntax.is_encapsulated:
+        expected = shape[0] * shape[1] * shape[2] * int(dataset.BitsAllocated) // 8
+        # One byte of padding makes the length even.
+        if len(data) not in (expected, expected + expected % 2):
+            raise FileError(
+                f"expected {expected} bytes in {title('PixelData')}, as {title('Rows')}, {title('Columns')} "
+                f"and {title('NumberOfFrames')} say; got {len(data)}. Check that the file is complete."
+            )
+        return
+    frames = pydicom().encaps.generate_frames(data, number_of_frames=shape[0])
+    for number, frame in zip(range(shape[0]), frames, strict=False):
+        size = coded_size(frame)
+        # A small frame may unfold to anything, whatever the header says.
+        if size is not None and size != shape[1:]:
+            raise FileError(
+                f"expected frames of (rows, columns) = {shape[1:]}, as {title('Rows')} and "
+                f"{title('Columns')} say; got {size} in frame {number} itself. Check the file."
+            )
+
+
+def coded_size(frame: bytes) -> tuple[int, int] | None:
+    """Return the (rows, columns) in the header of a JPEG, JPEG-LS or JPEG 2000 frame, None for other codes.
+
+    >>> coded_size(bytes.fromhex("ffd8fff7000b1000020003010111"))
+    (2, 3)
+    """
+    try:
+        # JPEG 2000 may have boxes of its file format around it.
+        start = frame.find(b"\xff\x4f\xff\x51") if frame[4:8] == b"jP  " else 0
+        if frame[start:].startswith(b"\xff\x4f\xff\x51"):
+            right, low, left, top = struct.unpack_from(">4I", frame, start + 8)
+            return low - top, right - left
+        at = 2 if frame.startswith(b"\xff\xd8") else len(frame)
+        while at < len(frame):
+            marker, length = struct.unpack_from(">2H", frame, at)
+            if marker in _SIZES:
+                n_rows, n_columns = struct.unpack_from(">2H", frame, at + 5)
+                return n_rows, n_columns
+            at += 2 + length
+    except struct.error:
+        raise FileError(
+            "expected a JPEG frame with its size in it; got none. Check that the file is complete."
+        ) from None
+    return None
+
+
+def _scaled(stored: NDArray[Any], view: View) -> NDArray[np.float32]:
+    bits, unused = stored.dtype.itemsize * 8, stored.dtype.itemsize * 8 - int(view.dataset.BitsStored)
+    if unused and bits == int(view.dataset.BitsAllocated):
+        stored = (stored << unused) >> unused
+    (slope,) = view.numbers("RescaleSlope", 1) or (1.0,)
+    (intercept,) = view.numbers("RescaleIntercept", 1) or (0.0,)
+    if slope == 0:
+        raise FileError(f"expected {title('RescaleSlope')} other than zero; got zero. Correct the file.")
+    values = stored.astype(np.float32)
+    if (slope, intercept) != (1.0, 0.0):
+        values = (stored * slope + intercept).astype(np.float32)
+    padding = view.numbers("PixelPaddingValue", 1)
+    if padding is not None:
+        (limit,) = view.numbers("PixelPaddingRangeLimit", 1) or padding
+        low, high = sorted((padding[0], limit))
+        values[(stored >= low) & (stored <= high)] = np.nan
+    return values

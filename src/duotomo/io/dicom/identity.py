@@ -1,0 +1,195 @@
+"""Whose scan it is: attributes that travel from DICOM inputs to DICOM outputs, and nowhere else."""
+
+from __future__ import annotations
+
+import copy
+import secrets
+import uuid
+import warnings
+from typing import Any, NoReturn
+
+from duotomo.io.dicom.breast import Breast
+from duotomo.io.file_error import FileError
+from duotomo.io.libraries import pydicom
+
+PATIENT = (
+    "PatientName",
+    "PatientID",
+    "IssuerOfPatientID",
+    "IssuerOfPatientIDQualifiersSequence",
+    "PatientBirthDate",
+    "PatientSex",
+    "PatientIdentityRemoved",
+    "DeidentificationMethod",
+    "DeidentificationMethodCodeSequence",
+    "ClinicalTrialSponsorName",
+    "ClinicalTrialProtocolID",
+    "ClinicalTrialProtocolName",
+    "ClinicalTrialSiteID",
+    "ClinicalTrialSiteName",
+    "ClinicalTrialSubjectID",
+    "ClinicalTrialSubjectReadingID",
+)
+"""Of the modules Patient and Clinical Trial Subject."""
+
+STUDY = (
+    "StudyInstanceUID",
+    "StudyDate",
+    "StudyTime",
+    "StudyID",
+    "StudyDescription",
+    "AccessionNumber",
+    "IssuerOfAccessionNumberSequence",
+    "ReferringPhysicianName",
+    "PatientAge",
+)
+"""Of the modules General Study and Patient Study."""
+
+REQUIRED = (
+    "PatientName",
+    "PatientID",
+    "PatientBirthDate",
+    "PatientSex",
+    "StudyDate",
+    "StudyTime",
+    "StudyID",
+    "AccessionNumber",
+    "ReferringPhysicianName",
+)
+"""What DICOM wants in every file, if only empty."""
+
+FAMILY = uuid.UUID("5f0b6c1e-8d0a-4c53-9d0e-3f6a1c2b7d94")
+"""Sets all UIDs that are computed here apart from anybody else's."""
+
+
+class Identity:
+    """The patient and study attributes of one visit, and a frame of reference for what is made of it.
+
+    It shows nothing of what it holds, be it as text or in a traceback, and it cannot be pickled. Only `put`
+    gives the attributes away, to a DICOM dataset. UIDs are computed from the visit's own, so one visit has
+    the same frame of reference in every file.
+
+    >>> Identity.anonymous()
+    Identity(hidden)
+    """
+
+    __slots__ = ("__attributes", "__breast", "__key")
+
+    def __init__(self, attributes: Any, *, key: str, breast: Breast) -> None:
+        """attributes: a pydicom Dataset; what counts of it is copied. key: names the visit, and it alone."""
+        dataset = pydicom().Dataset()
+        for name in (*PATIENT, *STUDY):
+            if name in attributes:
+                dataset[name] = _readable(attributes, name)
+        for name in REQUIRED:
+            if name not in dataset:
+                setattr(dataset, name, "")
+        if not dataset.get("StudyInstanceUID"):
+            dataset.StudyInstanceUID = _uid(key, "study")
+        self.__attributes, self.__key, self.__breast = dataset, key, breast
+
+    @classmethod
+    def of(cls, dataset: Any) -> Identity:
+        """Return the identity in a DICOM dataset: for a visit of many files, in the first of them.
+
+        >>> scan, result = pydicom().Dataset(), pydicom().Dataset()
+        >>> scan.PatientName, scan.SOPInstanceUID = "Doe^Jane", "1.2.3"
+        >>> Identity.of(scan).put(result)
+        >>> str(result.PatientName), str(Identity.of(scan))
+        ('Doe^Jane', 'Identity(hidden)')
+        """
+        names = [name for name in ("SOPInstanceUID", "SeriesInstanceUID") if name in dataset]
+        key = next((str(value) for name in names if (value := _readable(dataset, name).value)), None)
+        return cls(dataset, key=key or secrets.token_hex(16), breast=_breast(dataset))
+
+    @classmethod
+    def anonymous(cls, seed: str | None = None) -> Identity:
+        """Return the identity of nobody, with UIDs of its own: random, or always the same for a seed.
+
+        >>> Identity.anonymous("a").study_uid == Identity.anonymous("a").study_uid
+        True
+        """
+        nobody = pydicom().Dataset()
+        nobody.PatientName, nobody.PatientID, nobody.StudyID = "ANONYMOUS^", "ANONYMOUS", "1"
+        nobody.PatientIdentityRemoved, nobody.DeidentificationMethod = "YES", "No identity was given"
+        key = secrets.token_hex(16) if seed is None else f"seed {seed}"
+        return cls(nobody, key=key, breast=Breast())
+
+    @property
+    def breast(self) -> Breast:
+        """Which breast, and its view: this identifies nobody."""
+        return self.__breast
+
+    @property
+    def study_uid(self) -> str:
+        """The Study Instance UID."""
+        return str(self.__attributes.StudyInstanceUID)
+
+    @property
+    def frame_of_reference_uid(self) -> str:
+        """The Frame of Reference UID of whatever lies in the frame of this visit's machine.
+
+        It is not the input's: duotomo's patient coordinates are the machine's axes, and only files that
+        agree in them may share the UID.
+        """
+        return self.uid("frame of reference")
+
+    def uid(self, purpose: str) -> str:
+        """Return a UID that is always the same for this visit and purpose, such as a series."""
+        return _uid(self.__key, purpose)
+
+    def put(self, dataset: Any) -> None:
+        """Set the patient and study attributes of a DICOM dataset."""
+        for element in self.__attributes:
+            dataset[element.tag] = copy.deepcopy(element)
+
+    def same_patient(self, other: Identity) -> bool:
+        """Return whether two visits have the same Patient ID, of the same issuer.
+
+        >>> Identity.anonymous().same_patient(Identity.anonymous())
+        True
+        """
+        mine, theirs = self.__attributes, other.__attributes
+        names = ("PatientID", "IssuerOfPatientID")
+        return all(str(mine.get(name) or "") == str(theirs.get(name) or "") for name in names)
+
+    def __repr__(self) -> str:
+        return "Identity(hidden)"
+
+    def __copy__(self) -> Identity:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Identity:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise FileError(
+            "Identity: expected to stay in memory; got pickled. "
+            "Write it to a DICOM file, where it belongs, or leave it out."
+        )
+
+
+def _readable(dataset: Any, name: str) -> Any:
+    """Return a copy of an element; raise if it is damaged, without a word of what it holds."""
+    try:
+        with warnings.catch_warnings():
+            # What other programs wrote against the rules is handed on as it is.
+            warnings.simplefilter("ignore")
+            return copy.deepcopy(dataset[name])
+    except Exception:  # pydicom has many; none may be shown, for its text may name the patient
+        raise FileError(
+            f"Identity: expected the attribute {name} as DICOM has it; got bytes that cannot be read. "
+            f"Correct it or remove it."
+        ) from None
+
+
+def _breast(dataset: Any) -> Breast:
+    try:
+        return Breast.of(dataset)
+    except Exception:  # a damaged sequence: as if it were not there
+        return Breast()
+
+
+def _uid(key: str, purpose: str) -> str:
+    """Return a UID of the arc 2.25, for which nobody needs to be asked: a UUID as a decimal number."""
+    return f"2.25.{uuid.uuid5(FAMILY, f'{key} {purpose}').int}"

@@ -1,0 +1,233 @@
+"""Transforms to DICOM's Spatial Registration and Deformable Spatial Registration.
+
+DICOM speaks of a Registered frame, that of the file, and of Source frames, whose images are brought into it.
+Here the registered frame is the reference visit's and the source is the moving visit's: a viewer shows the
+moving visit's images on the reference's. The two kinds of file go opposite ways:
+
+    Spatial Registration:             registered = M source        T itself, moving to reference
+    Deformable Spatial Registration:  source = x + u(x)            T^-1, at points x of the reference frame
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from duotomo.errors import GeometryError
+from duotomo.geometry import VolumeGrid, voxel_to_world
+from duotomo.io.dicom.attributes import decimals, item
+from duotomo.io.dicom.identity import Identity
+from duotomo.io.dicom.instance import EXPLICIT, MOST_BYTES, SUFFIXES, check_description, new_dataset, save
+from duotomo.io.file_error import FileError
+from duotomo.io.paths import AnyPath, target
+from duotomo.io.patient_frame import lps, lps_matrix
+from duotomo.transforms import Transform, invert_points
+from duotomo.transforms.stages import MatrixStage
+
+SPATIAL = "1.2.840.10008.5.1.4.1.1.66.1"
+DEFORMABLE = "1.2.840.10008.5.1.4.1.1.66.3"
+
+ORTHONORMAL = 1e-9
+"""A matrix this close to a rotation is one."""
+
+FOUND_MM = 1e-4
+"""Where T comes no closer than this to a point, the point has no inverse."""
+
+Floats = NDArray[np.float64]
+
+
+def write_spatial_registration(
+    path: AnyPath,
+    transform: Transform,
+    params: torch.Tensor,
+    *,
+    fixed: Identity | None = None,
+    moving: Identity | None = None,
+    description: str = "duotomo",
+) -> None:
+    """Write a translation, rigid or affine T as a Spatial Registration: registered = M source.
+
+    M is `moving_to_reference` in patient coordinates, (4, 4), of type RIGID if it is a rotation and a shift,
+    and AFFINE otherwise. It is in decimal strings: a point 1 m from the origin is right to 1e-6 mm. The file
+    has an item for the reference frame, with the identity, and one for the moving frame, with M.
+
+    fixed: the reference visit, whose frame is the registered one, and whose patient and study the file
+    belongs to. moving: the other visit, whose frame is the source. The volumes that `write_tomosynthesis`
+    writes with the same identities are in these frames. An older file is replaced once the new one is
+    complete.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from duotomo.io.libraries import pydicom
+    >>> from duotomo.transforms import Translation
+    >>> shift = Translation(VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5)))
+    >>> params = shift.params(translation_mm=(1.0, 2.0, 3.0))
+    >>> with TemporaryDirectory() as folder:
+    ...     write_spatial_registration(f"{folder}/shift.dcm", shift, params)
+    ...     found = pydicom().dcmread(f"{folder}/shift.dcm")
+    >>> matrix = found.RegistrationSequence[1].MatrixRegistrationSequence[0].MatrixSequence[0]
+    >>> np.reshape(matrix.FrameOfReferenceTransformationMatrix, (4, 4))[:3, 3].astype(float).tolist()
+    [-1.0, -2.0, 3.0]
+    """
+    where = "write_spatial_registration"
+    path = target(where, path, SUFFIXES)
+    check_description(where, description)
+    matrix = _matrix(where, transform, params)
+    fixed, moving = _visits(where, fixed, moving)
+    dataset = _registration(SPATIAL, fixed, description)
+    # The registered frame itself comes first, as many readers expect it.
+    dataset.RegistrationSequence = [
+        _registered(fixed.frame_of_reference_uid, np.eye(4)),
+        _registered(moving.frame_of_reference_uid, matrix),
+    ]
+    save(where, path, dataset, EXPLICIT)
+
+
+def write_deformable_registration(
+    path: AnyPath,
+    transform: Transform,
+    params: torch.Tensor,
+    grid: VolumeGrid,
+    *,
+    fixed: Identity | None = None,
+    moving: Identity | None = None,
+    description: str = "duotomo",
+) -> None:
+    """Write any T as a Deformable Spatial Registration: source = x + u(x), a vector for each voxel of a grid.
+
+    `u(x) = T^-1(x) - x` at the voxel centres x of `grid`, a grid of the reference frame, in mm, float32, in
+    patient coordinates; viewers interpolate between. Where T folds, or takes no point to x, the vector is
+    NaN, which is DICOM's word for "not defined".
+
+    fixed, moving: as in `write_spatial_registration`. An older file is replaced once the new one is complete.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from duotomo.io.libraries import pydicom
+    >>> from duotomo.transforms import Translation
+    >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5))
+    >>> shift = Translation(grid)
+    >>> params = shift.params(translation_mm=(1.0, 2.0, 3.0))
+    >>> with TemporaryDirectory() as folder:
+    ...     write_deformable_registration(f"{folder}/shift.dcm", shift, params, grid)
+    ...     found = pydicom().dcmread(f"{folder}/shift.dcm")
+    >>> vectors = found.DeformableRegistrationSequence[0].DeformableRegistrationGridSequence[0].VectorGridData
+    >>> np.frombuffer(vectors, dtype="<f4")[:3].tolist()
+    [1.0, 2.0, -3.0]
+    """
+    where = "write_deformable_registration"
+    path = target(where, path, SUFFIXES)
+    check_description(where, description)
+    if 12 * grid.n_voxels > MOST_BYTES:
+        raise FileError(
+            f"{where}: expected a grid of at most {MOST_BYTES // 12} voxels, for DICOM counts no further; "
+            f"got {grid.n_voxels}. Coarsen it: the deformation is smooth."
+        )
+    vectors = _back(where, transform, params, grid)
+    fixed, moving = _visits(where, fixed, moving)
+    along_row, along_column = lps([1, 0, 0]), lps([0, 1, 0])
+    lattice = item(
+        {
+            "ImageOrientationPatient": decimals([*along_row, *along_column]),
+            "ImagePositionPatient": decimals(lps(voxel_to_world(grid, (0, 0, 0)))),
+            "GridDimensions": list(grid.shape[::-1]),
+            "GridResolution": list(grid.spacing_mm[::-1]),
+            "VectorGridData": vectors.tobytes(),
+        }
+    )
+    dataset = _registration(DEFORMABLE, fixed, description)
+    dataset.DeformableRegistrationSequence = [
+        item(
+            {
+                "SourceFrameOfReferenceUID": moving.frame_of_reference_uid,
+                "RegistrationTypeCodeSequence": [],
+                "PreDeformationMatrixRegistrationSequence": [_matrix_item(np.eye(4))],
+                "PostDeformationMatrixRegistrationSequence": [_matrix_item(np.eye(4))],
+                "DeformableRegistrationGridSequence": [lattice],
+            }
+        )
+    ]
+    save(where, path, dataset, EXPLICIT)
+
+
+def _registration(sop_class: str, fixed: Identity, description: str) -> Any:
+    dataset = new_dataset(sop_class, "REG", fixed, description)
+    dataset.update(
+        item(
+            {
+                # Of a paired body part; empty where nobody knows it.
+                "Laterality": fixed.breast.laterality or "",
+                "ContentLabel": "REGISTRATION",
+                "ContentDescription": description,
+                "ContentCreatorName": "duotomo^",
+            }
+        )
+    )
+    return dataset
+
+
+def _registered(frame_uid: str, matrix: Floats) -> Any:
+    """Return the item that takes points of a frame to the registered one."""
+    step = item({"RegistrationTypeCodeSequence": [], "MatrixSequence": [_matrix_item(matrix)]})
+    return item({"FrameOfReferenceUID": frame_uid, "MatrixRegistrationSequence": [step]})
+
+
+def _visits(where: str, fixed: Identity | None, moving: Identity | None) -> tuple[Identity, Identity]:
+    fixed, moving = fixed or Identity.anonymous(), moving or Identity.anonymous()
+    if fixed.frame_of_reference_uid == moving.frame_of_reference_uid:
+        raise GeometryError(
+            f"{where}: expected two visits, each with a frame of its own; got the same identity as fixed and "
+            f"moving. Pass the identity of each visit's own scan."
+        )
+    return fixed, moving
+
+
+def _matrix(where: str, transform: Transform, params: torch.Tensor) -> Floats:
+    """Return T in LPS, (4, 4)."""
+    product = np.eye(4)
+    for stage in transform.stages(transform.check(params).detach().cpu()):
+        if not isinstance(stage, MatrixStage):
+            raise GeometryError(
+                f"{where}: expected a translation, a rigid or an affine transform; got "
+                f"{type(transform).__name__}, which bends. Use write_deformable_registration."
+            )
+        product = np.vstack([stage.matrix.numpy(), [0, 0, 0, 1]]) @ product
+    matrix = np.eye(4)
+    matrix[:3, :3], matrix[:3, 3] = lps_matrix(product[:3, :3]), lps(product[:3, 3])
+    return matrix
+
+
+def _matrix_item(matrix: Floats) -> Any:
+    turn = matrix[:3, :3]
+    is_rigid = np.abs(turn @ turn.T - np.eye(3)).max() < ORTHONORMAL
+    return item(
+        {
+            "FrameOfReferenceTransformationMatrixType": "RIGID" if is_rigid else "AFFINE",
+            "FrameOfReferenceTransformationMatrix": decimals(matrix.ravel()),
+        }
+    )
+
+
+def _back(where: str, transform: Transform, params: torch.Tensor, grid: VolumeGrid) -> NDArray[np.float32]:
+    """Return `T^-1(x) - x` in LPS at voxel centres, (z, y, x, xyz); NaN where there is none."""
+    params = transform.check(params).detach().cpu()
+    n_z, n_y, n_x = grid.shape
+    vectors = np.empty((n_z, n_y, n_x, 3), dtype="<f4")
+    rows = np.stack(np.meshgrid(np.arange(n_y), np.arange(n_x), indexing="ij"), axis=-1)
+    for z in range(n_z):
+        index = np.concatenate([np.full((n_y, n_x, 1), z), rows], axis=-1)
+        xyz_mm = torch.from_numpy(voxel_to_world(grid, index).copy())
+        found = invert_points(transform, params, xyz_mm)
+        lost = (found.residual_mm > FOUND_MM) | (
+            torch.linalg.det(transform.jacobian(params, found.xyz_mm)) <= 0
+        )
+        moved_mm = (found.xyz_mm - xyz_mm).detach().numpy()
+        moved_mm[lost.numpy()] = np.nan
+        vectors[z] = lps(moved_mm)
+    if np.isnan(vectors).all():
+        raise GeometryError(
+            f"{where}: expected a transform with an inverse somewhere on the grid; got none, for it folds or "
+            f"takes no point there. Check the grid: it is one of the reference frame."
+        )
+    return vectors

@@ -1,0 +1,197 @@
+"""Volumes from DICOM's Breast Tomosynthesis Image."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from duotomo.errors import DuotomoError
+from duotomo.geometry import VolumeGrid
+from duotomo.io.dicom.frames import check_pixels, frame_count, read_frames
+from duotomo.io.dicom.header import View, read_dataset, title
+from duotomo.io.file_error import FileError, reason
+from duotomo.io.paths import AnyPath, source
+from duotomo.io.patient_frame import lps
+from duotomo.io.placement import Placement, place
+from duotomo.io.size_check import MAX_BYTES
+
+SOP_CLASS = "1.2.840.10008.5.1.4.1.1.13.1.3"
+
+UNIT = "/mm"
+"""UCUM's code for 1/mm."""
+
+EVEN_MM = 1e-3
+"""Frames may be this far from where equal steps would have them."""
+
+ROUNDING = 1e-6
+"""Of direction cosines, which are decimal strings."""
+
+Floats = NDArray[np.float64]
+
+
+def read_tomosynthesis(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> tuple[torch.Tensor, VolumeGrid]:
+    """Return the volume in a Breast Tomosynthesis Image, (z, y, x), float32, and its grid.
+
+    Values are in 1/mm where the Real World Value Mapping says so, and otherwise whatever the machine's
+    rescaled levels mean; where it padded, they are the lowest. Frames may be in any order, but lie evenly and
+    along the machine's axes. Nothing is guessed: a file without pixel spacing or positions is refused.
+    """
+    where = "read_tomosynthesis"
+    path = source(where, path, ("",))
+    try:
+        with warnings.catch_warnings():
+            # pydicom's quote values, which may be a patient's.
+            warnings.simplefilter("ignore")
+            placement = _placement(path, max_bytes)
+        if placement.turn is not None:
+            raise FileError(
+                f"expected frames along the machine's axes; got {title('ImageOrientationPatient')} with the "
+                f"directions {placement.turn.round(4).tolist()}. Resample the image."
+            )
+    except DuotomoError as error:
+        raise FileError(f"{where}: {path}: {error}") from error
+    except Exception as error:  # pydicom has many
+        raise FileError(
+            f"{where}: {path}: expected a DICOM file that can be read; got: {reason(error)}. "
+            f"Check that the file is complete."
+        ) from error
+    return torch.from_numpy(placement.vectors[0]), placement.grid
+
+
+def _placement(path: Path, max_bytes: int) -> Placement:
+    dataset = read_dataset(path, pixels=False, max_bytes=max_bytes)
+    if str(dataset.get("SOPClassUID", "")) != SOP_CLASS:
+        raise FileError(
+            f"expected a Breast Tomosynthesis Image, {title('SOPClassUID')} = {SOP_CLASS}; got "
+            f"{str(dataset.get('SOPClassUID', ''))[:64] or 'none'}. Choose a reconstructed volume."
+        )
+    check_pixels(dataset, path, max_bytes=max_bytes)
+    n_frames = frame_count(dataset)
+    direction, first_mm, spacing_mm, order = _geometry(dataset, n_frames)
+    frames: NDArray[Any] = read_frames(path, max_bytes=max_bytes)[order]
+    for plane, i in zip(frames, order, strict=True):
+        _to_real_world(plane, dataset, int(i))
+    padded = np.isnan(frames)
+    if padded.any():
+        frames[padded] = np.nanmin(frames)
+    if not np.isfinite(frames).all():
+        raise FileError(
+            f"expected finite values; got some that {title('RealWorldValueSlope')} or "
+            f"{title('RescaleSlope')} takes beyond float32, or padding alone. Correct the file."
+        )
+    return place(
+        vectors=frames[None],
+        direction=lps(direction.T).T,
+        first_mm=lps(first_mm),
+        spacing_mm=spacing_mm,
+        rounding=ROUNDING,
+    )
+
+
+def _geometry(dataset: Any, n_frames: int) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
+    """Return the directions (a column for column, row and frame index), the first corner, spacings and order.
+
+    All in LPS, as the file has them.
+    """
+    cosines = _shared(dataset, n_frames, "PlaneOrientationSequence", "ImageOrientationPatient", 6)
+    along_row, along_column = cosines[:3], cosines[3:]
+    lengths = np.linalg.norm(along_row), np.linalg.norm(along_column)
+    if abs(np.array(lengths) - 1).max() > 1e-3 or abs(along_row @ along_column) > 1e-3:
+        raise FileError(
+            f"expected {title('ImageOrientationPatient')} as two directions at a right angle; got "
+            f"{cosines.tolist()}. Correct the file."
+        )
+    normal = np.cross(along_row, along_column)
+    row_mm, column_mm = _shared(dataset, n_frames, "PixelMeasuresSequence", "PixelSpacing", 2)
+    corners_mm = np.array(
+        [_numbers(dataset, i, "PlanePositionSequence", "ImagePositionPatient", 3) for i in range(n_frames)]
+    )
+    heights_mm = corners_mm @ normal
+    order = np.argsort(heights_mm, kind="stable")
+    first_mm = corners_mm[order[0]]
+    if n_frames == 1:
+        (step_mm,) = _shared(dataset, 1, "PixelMeasuresSequence", "SliceThickness", 1)
+    else:
+        step_mm = (heights_mm[order[-1]] - heights_mm[order[0]]) / (n_frames - 1)
+        step_mm = _as_said(dataset, step_mm)
+    even_mm = first_mm + np.arange(n_frames)[:, None] * step_mm * normal
+    off_mm = float(np.abs(corners_mm[order] - even_mm).max())
+    if not step_mm > EVEN_MM or off_mm > EVEN_MM:
+        raise FileError(
+            f"expected {title('ImagePositionPatient')} to go up by equal steps from frame to frame; got "
+            f"steps of {step_mm:.4g} mm on average, and {off_mm:.4g} mm off them. "
+            f"Have the machine export where each frame lies."
+        )
+    direction = np.stack([along_row, along_column, normal], axis=1)
+    return direction, first_mm, np.array([column_mm, row_mm, step_mm]), order
+
+
+def _as_said(dataset: Any, step_mm: float) -> float:
+    """Return Spacing Between Slices if positions agree with it: it has not lost digits in a difference."""
+    said = _group(dataset, 0, "PixelMeasuresSequence")
+    (said_mm,) = (None if said is None else View(said, 0).numbers("SpacingBetweenSlices", 1)) or (step_mm,)
+    return said_mm if abs(said_mm - step_mm) < ROUNDING * step_mm else step_mm
+
+
+def _to_real_world(plane: NDArray[np.float32], dataset: Any, frame: int) -> None:
+    """Turn the rescaled levels of a frame into 1/mm, if it has a mapping for that."""
+    for mapping in _groups(dataset, frame, "RealWorldValueMappingSequence"):
+        units = mapping.get("MeasurementUnitsCodeSequence") or ()
+        if not any(unit.get("CodeValue") == UNIT for unit in units):
+            continue
+        slope = View(mapping, 0).numbers("RealWorldValueSlope", 1)
+        intercept = View(mapping, 0).numbers("RealWorldValueIntercept", 1)
+        if slope is None or intercept is None:
+            continue
+        view = View(dataset, frame)
+        (rescale_slope,) = view.numbers("RescaleSlope", 1) or (1.0,)
+        (rescale_intercept,) = view.numbers("RescaleIntercept", 1) or (0.0,)
+        stored = (plane.astype(np.float64) - rescale_intercept) / rescale_slope
+        plane[...] = slope[0] * stored + intercept[0]
+        return
+
+
+def _groups(dataset: Any, frame: int, group: str) -> list[Any]:
+    """Return the items of a functional group: the frame's own, or those of all frames."""
+    for sequence, index in (
+        ("PerFrameFunctionalGroupsSequence", frame),
+        ("SharedFunctionalGroupsSequence", 0),
+    ):
+        groups = dataset.get(sequence) or ()
+        items = (groups[index].get(group) or ()) if index < len(groups) else ()
+        if len(items):
+            return list(items)
+    return []
+
+
+def _group(dataset: Any, frame: int, group: str) -> Any | None:
+    return next(iter(_groups(dataset, frame, group)), None)
+
+
+def _numbers(dataset: Any, frame: int, group: str, keyword: str, n: int) -> Floats:
+    found = _group(dataset, frame, group)
+    numbers = None if found is None else View(found, 0).numbers(keyword, n)
+    if numbers is None:
+        raise FileError(
+            f"expected {title(keyword)} in {title(group)}; got none for frame {frame + 1}. "
+            f"Have the machine export it: where voxels lie is not guessed."
+        )
+    return np.array(numbers)
+
+
+def _shared(dataset: Any, n_frames: int, group: str, keyword: str, n: int) -> Floats:
+    """Return numbers that all frames have alike."""
+    first = _numbers(dataset, 0, group, keyword, n)
+    for frame in range(1, n_frames):
+        other = _numbers(dataset, frame, group, keyword, n)
+        if np.abs(other - first).max() > ROUNDING:
+            raise FileError(
+                f"expected the same {title(keyword)} for all frames; got {first.tolist()} for the first and "
+                f"{other.tolist()} for frame {frame + 1}. Split the file."
+            )
+    return first

@@ -1,0 +1,169 @@
+"""From counts to line integrals: flat field, scatter offset, dead pixels, logarithm; each step in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+
+from duotomo.errors import DuotomoError, NonFiniteError
+from duotomo.io.dead_pixels import fill_dead
+from duotomo.io.flat_field import open_field
+from duotomo.io.scan import Scan, Values
+
+MANY_DEAD = 0.01
+"""Share of the pixels above which repairing them is worth a warning."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """How counts become line integrals.
+
+    flat_field: counts without the breast; None takes the scan's own. estimate_flat_field: from the pixels
+    that nothing covers, where there is no other. scatter_offset: counts that are subtracted first.
+    least_transmission: what a pixel is taken to let through at least. repair_dead: fill pixels of zero, NaN
+    or infinite counts, and those that are saturated or have no flat field, from their neighbours. saturation:
+    counts from which on a pixel is dead. clip_negative: make pixels that are brighter than the flat field 0,
+    which biases noise upwards.
+
+    >>> LogSettings(flat_field=42857.0).scatter_offset
+    0.0
+    """
+
+    flat_field: float | None = None
+    estimate_flat_field: bool = False
+    scatter_offset: float = 0.0
+    least_transmission: float = 1e-5
+    repair_dead: bool = True
+    saturation: float | None = None
+    clip_negative: bool = False
+
+    def __post_init__(self) -> None:
+        if self.flat_field is not None and not 0 < self.flat_field < math.inf:
+            raise DuotomoError(
+                f"LogSettings: expected flat_field above 0; got {self.flat_field}. Give counts per pixel."
+            )
+        if not 0 <= self.scatter_offset < math.inf:
+            raise DuotomoError(
+                f"LogSettings: expected scatter_offset of 0 or more; got {self.scatter_offset}. "
+                f"Give counts per pixel."
+            )
+        if not 0 < self.least_transmission < 1:
+            raise DuotomoError(
+                f"LogSettings: expected least_transmission between 0 and 1; got {self.least_transmission}. "
+                f"Give a small share of the flat field."
+            )
+        if self.saturation is not None and not self.saturation > 0:
+            raise DuotomoError(
+                f"LogSettings: expected saturation above 0; got {self.saturation}. Give counts per pixel."
+            )
+
+
+def to_line_integrals(scan: Scan, settings: LogSettings | None = None) -> tuple[Scan, tuple[str, ...]]:
+    """Return the scan as line integrals, and in words what each step did and to how many pixels.
+
+    `p = -log(max((I - scatter) / I_0, least_transmission))`, once dead pixels have been filled with means of
+    their neighbours' transmissions. Line integrals are returned as they are.
+
+    >>> from duotomo.geometry import paper
+    >>> counts = torch.full(paper().shape, 1000.0)
+    >>> counts[0, 5, 5] = 0.0
+    >>> scan = Scan(projections=counts, values=Values.COUNTS, acquisition=paper())
+    >>> scan, words = to_line_integrals(scan, LogSettings(flat_field=2000.0))
+    >>> round(scan.projections[0, 5, 5].item(), 4)
+    0.6931
+    >>> for line in words:
+    ...     print(line)
+    flat field: 2000 counts, as given
+    dead pixels: 1 of 180224 (1 without counts) filled from their neighbours
+    logarithm: 0 of 180224 pixels taken to let through 1e-05; 0 brighter than the flat field
+    """
+    settings = settings or LogSettings()
+    if scan.values is Values.LINE_INTEGRALS:
+        return scan, ("line integrals already: nothing was done",)
+    counts = scan.projections
+    kinds = _dead_kinds(counts, settings)
+    flat, flat_words = _flat_field(scan, settings, kinds)
+    kinds["without flat field"] = (~torch.isfinite(flat) | (flat <= 0)).expand_as(counts)
+    dead = torch.stack(list(kinds.values())).any(dim=0)
+    words = [flat_words]
+    if settings.scatter_offset:
+        words.append(f"scatter: {settings.scatter_offset:g} counts subtracted")
+    transmission = (counts - settings.scatter_offset) / flat
+    warnings = scan.warnings
+    if settings.repair_dead:
+        transmission = fill_dead(transmission, dead)
+        words.append(_dead_words(kinds, dead))
+        share = float(dead.double().mean())
+        if share > MANY_DEAD:
+            warnings = (
+                *warnings,
+                f"{share:.1%} of the pixels are dead; they were filled from others",
+            )
+    else:
+        _check_finite(transmission)
+        words.append(f"dead pixels: {int(dead.sum())} of {dead.numel()} left as they are")
+    low, bright = transmission < settings.least_transmission, transmission > 1
+    integrals = -torch.log(transmission.clamp(min=settings.least_transmission))
+    if settings.clip_negative:
+        integrals = integrals.clamp(min=0)
+    words.append(
+        f"logarithm: {int(low.sum())} of {low.numel()} pixels taken to let through "
+        f"{settings.least_transmission:g}; {int(bright.sum())} brighter than the flat field"
+        + (", which became 0" if settings.clip_negative else "")
+    )
+    done = replace(
+        scan, projections=integrals, values=Values.LINE_INTEGRALS, flat_field=None, warnings=warnings
+    )
+    return done, tuple(words)
+
+
+def _dead_kinds(counts: torch.Tensor, settings: LogSettings) -> dict[str, torch.Tensor]:
+    finite = torch.isfinite(counts)
+    kinds = {"NaN or infinite": ~finite, "without counts": finite & (counts <= 0)}
+    if settings.saturation is not None:
+        kinds["saturated"] = finite & (counts >= settings.saturation)
+    return kinds
+
+
+def _flat_field(
+    scan: Scan, settings: LogSettings, kinds: dict[str, torch.Tensor]
+) -> tuple[torch.Tensor, str]:
+    counts = scan.projections
+    if settings.flat_field is not None:
+        instead = ", instead of the file's" if scan.flat_field is not None else ""
+        return torch.full_like(counts[:1, :1, :1], settings.flat_field), (
+            f"flat field: {settings.flat_field:g} counts, as given{instead}"
+        )
+    if scan.flat_field is not None:
+        flat = scan.flat_field.to(counts)
+        live = flat[torch.isfinite(flat) & (flat > 0)]
+        return flat.reshape((1,) * (3 - flat.ndim) + tuple(flat.shape)), (
+            f"flat field: the file's, {float(live.min()):g} to {float(live.max()):g} counts"
+        )
+    if settings.estimate_flat_field:
+        flat, share = open_field(counts, torch.stack(list(kinds.values())).any(dim=0))
+        return flat.to(counts), (
+            f"flat field: {float(flat.min()):g} to {float(flat.max()):g} counts, from the "
+            f"{float(share.min()):.1%} or more of each view's pixels that nothing covers"
+        )
+    raise DuotomoError(
+        "to_line_integrals: expected the flat field of counts; got none. Give --flat-field, the counts per "
+        "pixel without the breast, or set estimate_flat_field."
+    )
+
+
+def _dead_words(kinds: dict[str, torch.Tensor], dead: torch.Tensor) -> str:
+    counted = [f"{n} {kind}" for kind, mask in kinds.items() if (n := int(mask.sum()))]
+    of = f" ({', '.join(counted)})" if counted else ""
+    return f"dead pixels: {int(dead.sum())} of {dead.numel()}{of} filled from their neighbours"
+
+
+def _check_finite(transmission: torch.Tensor) -> None:
+    n_bad = int((~torch.isfinite(transmission)).sum())
+    if n_bad:
+        raise NonFiniteError(
+            f"to_line_integrals: expected finite counts and a positive flat field where dead pixels are left "
+            f"as they are; got {n_bad} pixels without. Repair dead pixels."
+        )

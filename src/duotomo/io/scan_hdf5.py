@@ -1,0 +1,134 @@
+"""A scan in one HDF5 file, with the geometry inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from duotomo.errors import DuotomoError
+from duotomo.geometry import Acquisition
+from duotomo.io.file_error import FileError
+from duotomo.io.hdf5 import Kind, part, put, put_text, reading, writing
+from duotomo.io.paths import AnyPath
+from duotomo.io.scan import Scan, Values
+from duotomo.io.size_check import MAX_BYTES
+from duotomo.io.stacks.hdf5 import checked_read
+
+KIND = Kind(format="duotomo scan", version=1)
+
+_PER_VIEW = ("source_mm", "detector_center_mm", "u_axis", "v_axis")
+_MOST_VECTOR_BYTES = 2**26
+
+
+def write_scan(path: AnyPath, scan: Scan) -> None:
+    """Write a scan to one `.h5` file; nothing in it identifies a patient.
+
+    Datasets: `projections` (view, v, u); `source_mm`, `detector_center_mm`, `u_axis` and `v_axis` (view,
+    xyz), in the machine frame, float64; `pixel_spacing_mm` (v, u); where known, `flat_field`. Attributes of
+    the root: `format`, `version`, `values` ("line integrals" or "counts") and, where known, `thickness_mm`.
+    An older file is replaced once the new one is complete.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from duotomo.geometry import paper
+    >>> geometry = paper(detector_shape=(8, 8), pixel_mm=16.0)
+    >>> scan = Scan(projections=torch.ones(11, 8, 8), values=Values.LINE_INTEGRALS, acquisition=geometry)
+    >>> with TemporaryDirectory() as folder:
+    ...     write_scan(f"{folder}/scan.h5", scan)
+    ...     again = read_scan_hdf5(f"{folder}/scan.h5")
+    >>> again.acquisition == geometry, bool((again.projections == 1).all())
+    (True, True)
+    """
+    geometry = scan.acquisition
+    with writing("write_scan", path, KIND) as file:
+        put_text(file, "values", scan.values.value)
+        if scan.thickness_mm is not None:
+            file.attrs["thickness_mm"] = scan.thickness_mm
+        for name in _PER_VIEW:
+            put(file, name, np.array(getattr(geometry, name)))
+        put(file, "pixel_spacing_mm", np.array(geometry.pixel_spacing_mm))
+        put(file, "projections", scan.projections)
+        if scan.flat_field is not None:
+            flat = scan.flat_field.detach().cpu().numpy()
+            # HDF5 keeps no checksum of a single number.
+            put(file, "flat_field", flat.reshape(1) if flat.ndim == 0 else flat)
+
+
+def read_scan_hdf5(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Scan:
+    """Return the scan in a file with the layout of `write_scan`, whoever wrote it.
+
+    Whole numbers become float32; float32 and float64 stay as they are.
+    """
+    where = "read_scan_hdf5"
+    with reading(where, path, KIND) as file:
+        values = _values(file)
+        geometry = {name: _vectors(file, name) for name in _PER_VIEW}
+        spacing = _vectors(file, "pixel_spacing_mm").ravel().tolist()
+        projections = _numbers(file, "projections", max_bytes)
+        flat = _numbers(file, "flat_field", max_bytes) if "flat_field" in file else None
+        if projections.ndim != 3 or len(spacing) != 2:
+            raise FileError(
+                f"expected projections (view, v, u) and pixel_spacing_mm (v, u); got shapes "
+                f"{tuple(projections.shape)} and ({len(spacing)},). Write them anew."
+            )
+        thickness = file.attrs.get("thickness_mm")
+    try:
+        _, n_v, n_u = projections.shape
+        return Scan(
+            projections=projections,
+            values=values,
+            acquisition=Acquisition(
+                source_mm=geometry["source_mm"],
+                detector_center_mm=geometry["detector_center_mm"],
+                u_axis=geometry["u_axis"],
+                v_axis=geometry["v_axis"],
+                pixel_spacing_mm=(spacing[0], spacing[1]),
+                detector_shape=(n_v, n_u),
+            ),
+            flat_field=flat.reshape(()) if flat is not None and flat.numel() == 1 else flat,
+            format="duotomo scan (HDF5)",
+            thickness_mm=None if thickness is None else _number("thickness_mm", thickness),
+        )
+    except DuotomoError as error:
+        raise FileError(f"{where}: {path}: {error}") from error
+
+
+def _values(file: Any) -> Values:
+    # Programs write text as bytes, as str, or as an array with one of them.
+    found = np.ravel(file.attrs.get("values", ""))
+    words = found[0].decode(errors="replace") if isinstance(found[0], bytes) else str(found[0])
+    if len(found) != 1 or words not in (kind.value for kind in Values):
+        allowed = " or ".join(repr(kind.value) for kind in Values)
+        raise FileError(
+            f"expected the attribute values of / as {allowed}; got {words!r}. Say which they are."
+        )
+    return Values(words)
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        (number,) = np.ravel(np.asarray(value, dtype=np.float64)).tolist()
+    except (TypeError, ValueError) as error:
+        raise FileError(
+            f"expected the attribute {name} as one number; got {value!r}. Write it anew."
+        ) from error
+    return float(number)
+
+
+def _dataset(file: Any, name: str) -> Any:
+    data = part(file, name)
+    if getattr(data, "shape", None) is None:
+        raise FileError(f"expected an array of numbers at /{name}; got something else. Write it anew.")
+    return data
+
+
+def _vectors(file: Any, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return checked_read(_dataset(file, name), name, max_bytes=_MOST_VECTOR_BYTES).astype(np.float64)
+
+
+def _numbers(file: Any, name: str, max_bytes: int) -> torch.Tensor:
+    data = _dataset(file, name)
+    array = checked_read(data, name, max_bytes=max_bytes) if data.shape else np.asarray(data[()])
+    precise = array.dtype == np.float64
+    return torch.from_numpy(array if precise else array.astype(np.float32))

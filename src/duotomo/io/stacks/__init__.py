@@ -1,0 +1,35 @@
+"""Image files that hold the views of a scan, and nothing of its geometry.
+
+In every format u runs fastest through the file, then v, then the view. NumPy, TIFF and HDF5 count axes from
+the slowest, so that theirs are (view, v, u); NIfTI, MetaImage, NRRD and MATLAB count from the fastest: (u, v,
+view).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from duotomo.io.stacks.hdf5 import read_hdf5
+from duotomo.io.stacks.mat import read_mat
+from duotomo.io.stacks.metaimage import read_metaimage
+from duotomo.io.stacks.nifti import read_nifti
+from duotomo.io.stacks.npy import read_npy
+from duotomo.io.stacks.nrrd import read_nrrd
+from duotomo.io.stacks.stack import PixelPlace, Request, Stack
+from duotomo.io.stacks.tiff import read_tiff
+
+READERS: Mapping[str, Callable[[Request], Stack]] = {
+    ".nii.gz": read_nifti,
+    ".nii": read_nifti,
+    ".mha": read_metaimage,
+    ".mhd": read_metaimage,
+    ".nrrd": read_nrrd,
+    ".tiff": read_tiff,
+    ".tif": read_tiff,
+    ".npy": read_npy,
+    ".mat": read_mat,
+    ".hdf5": read_hdf5,
+    ".h5": read_hdf5,
+}
+
+__all__ = ["READERS", "PixelPlace", "Request", "Stack"]

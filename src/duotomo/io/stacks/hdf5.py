@@ -1,0 +1,76 @@
+"""One array of an HDF5 file that is not of duotomo's own: (view, v, u)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duotomo.io.file_error import FileError
+from duotomo.io.libraries import _library
+from duotomo.io.size_check import check_size
+from duotomo.io.stacks.stack import Request, Stack, as_views, check_numbers, choose, damaged
+
+_MOST_MEMBERS = 10_000
+
+
+def read_hdf5(request: Request) -> Stack:
+    """Return an array of an HDF5 file. Of MATLAB's, the axes come reversed, as it stores them."""
+    return Stack(array=as_views(read_hdf5_array(request)), format="HDF5 array")
+
+
+def read_hdf5_array(request: Request) -> NDArray[Any]:
+    """Return the array of an HDF5 file that is meant, as it is stored."""
+    library = _library("h5py")
+    try:
+        with library.File(request.path, "r") as file:
+            found = _arrays(file)
+            described = [f"{name} {data.shape} {data.dtype}" for name, data in found.items()]
+            stacks = [name for name, data in found.items() if data.ndim == 3]
+            flat = [name for name, data in found.items() if data.ndim == 2 and min(data.shape) > 1]
+            wanted = request.variable
+            name = choose(list(found) if wanted else stacks or flat, wanted, described)
+            return checked_read(found[name], name, max_bytes=request.max_bytes)
+    except FileError:
+        raise
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
+        raise damaged(error) from error
+
+
+def checked_read(data: Any, name: str, *, max_bytes: int) -> NDArray[Any]:
+    """Return the numbers of a dataset, in this machine's byte order, once its size has been looked at."""
+    check_numbers(data.dtype, name)
+    # Chunks that were never written are not stored, and a file of a kilobyte can claim any number of them.
+    stored = data.id.get_storage_size()
+    if data.external or data.is_virtual:
+        raise FileError(
+            f"expected the numbers of {name} in the file; got a link to others. Copy them into it."
+        )
+    check_size(
+        name,
+        data.shape,
+        data.dtype.itemsize,
+        stored_bytes=stored,
+        compressed=data.chunks is not None,
+        max_bytes=max_bytes,
+    )
+    return np.ascontiguousarray(data[...], dtype=data.dtype.newbyteorder("="))
+
+
+def _arrays(file: Any) -> dict[str, Any]:
+    """Return the arrays of numbers of a file by name. Links to other files are not followed."""
+    dataset = _library("h5py").Dataset
+    found: dict[str, Any] = {}
+
+    def look(name: str, item: Any) -> None:
+        if (
+            len(found) < _MOST_MEMBERS
+            and isinstance(item, dataset)
+            and item.dtype.kind in "iuf"
+            and item.shape
+        ):
+            found[name] = item
+
+    file.visititems(look)
+    return found

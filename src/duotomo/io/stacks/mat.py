@@ -1,0 +1,57 @@
+"""Stacks as MATLAB writes them: (u, v, view) as MATLAB counts axes, so that u runs fastest in the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from duotomo.io.file_error import FileError
+from duotomo.io.libraries import scipy_io
+from duotomo.io.size_check import check_size
+from duotomo.io.stacks.hdf5 import read_hdf5_array
+from duotomo.io.stacks.stack import Request, Stack, as_views, check_numbers, choose, damaged
+
+_CLASSES = {
+    "double": "f8", "single": "f4", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2",
+    "int32": "i4", "uint32": "u4", "int64": "i8", "uint64": "u8",
+}  # fmt: skip
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+
+
+def read_mat(request: Request) -> Stack:
+    """Return an array of a `.mat` file, of MATLAB's versions 4 to 7.3."""
+    with request.path.open("rb") as file:
+        start = file.read(520)
+    if _HDF5 in start:
+        return Stack(array=as_views(read_hdf5_array(request)), format="MATLAB 7.3 array")
+    library = scipy_io()
+    try:
+        listed = library.whosmat(str(request.path))
+        name = _choose(listed, request)
+        found = library.loadmat(str(request.path), variable_names=[name])[name]
+    except FileError:
+        raise
+    except Exception as error:  # SciPy, struct and zlib each have their own
+        raise damaged(error) from error
+    check_numbers(found.dtype, name)
+    return Stack(array=as_views(found.T), format="MATLAB array")
+
+
+def _choose(listed: Any, request: Request) -> str:
+    arrays = {name: (shape, _CLASSES[kind]) for name, shape, kind in listed if kind in _CLASSES}
+    described = [f"{name} {tuple(shape)} {kind}" for name, shape, kind in listed]
+    # MATLAB leaves out the last axis where it has one view; a table of two axes may be anything else.
+    stacks = [name for name, (shape, _) in arrays.items() if len(shape) > 2]
+    flat = [name for name, (shape, _) in arrays.items() if min(shape, default=0) > 1]
+    name = choose(list(arrays) if request.variable else stacks or flat, request.variable, described)
+    shape, dtype = arrays[name]
+    check_size(
+        name,
+        shape,
+        np.dtype(dtype).itemsize,
+        stored_bytes=request.path.stat().st_size,
+        compressed=True,
+        max_bytes=request.max_bytes,
+    )
+    return name

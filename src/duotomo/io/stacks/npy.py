@@ -1,0 +1,28 @@
+"""Stacks as NumPy writes them: (view, v, u)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duotomo.io.size_check import check_size
+from duotomo.io.stacks.stack import Request, Stack, as_views, check_numbers, damaged
+
+
+def read_npy(request: Request) -> Stack:
+    """Return the array of a `.npy` file. Objects, which would have to be unpickled, are refused."""
+    try:
+        # Mapped, not read: a header that asks for more than the file has ends here.
+        mapped = np.load(request.path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # the header is Python, and the parser has errors of its own
+        raise damaged(error) from error
+    name = request.path.name
+    check_numbers(mapped.dtype, name)
+    check_size(
+        name,
+        mapped.shape,
+        mapped.dtype.itemsize,
+        stored_bytes=request.path.stat().st_size,
+        compressed=False,
+        max_bytes=request.max_bytes,
+    )
+    return Stack(array=np.array(as_views(mapped)), format="NumPy array")

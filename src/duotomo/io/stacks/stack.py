@@ -1,0 +1,118 @@
+"""An array of views as an image file holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duotomo.io.file_error import FileError, reason
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PixelPlace:
+    """Where an image says that its pixels are, in the detector's own plane.
+
+    spacing_mm, first_mm: (u, v), of the pixels and of the centre of the first one. axes: (2, 2), a column for
+    u and one for v.
+    """
+
+    spacing_mm: Floats
+    first_mm: Floats
+    axes: Floats
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stack:
+    """The numbers of a file, (view, v, u), as they are stored; and where its header has pixels, if it does.
+
+    format: the kind of file, for people. has_origin: whether `place` says where the first pixel is.
+    """
+
+    array: NDArray[Any]
+    format: str
+    place: PixelPlace | None = None
+    has_origin: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A file that is to be read as a stack. variable: the array that is meant, where a file has many."""
+
+    path: Path
+    variable: str | None
+    max_bytes: int
+
+
+def as_views(array: NDArray[Any]) -> NDArray[Any]:
+    """Return (view, v, u) from an array with more or fewer axes, if that leaves no doubt.
+
+    Axes of length 1 are left out of an array of more than three; one of (v, u) is a single view.
+
+    >>> as_views(np.zeros((1, 3, 4, 5))).shape, as_views(np.zeros((4, 5))).shape
+    ((3, 4, 5), (1, 4, 5))
+    """
+    if array.ndim > 3:
+        kept = tuple(n for n in array.shape if n > 1)
+        # Otherwise one of the axes of length 1 would be a view, or a row of pixels, and nobody knows which.
+        array = array.reshape(kept) if len(kept) == 3 else array
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3:
+        raise FileError(
+            f"expected views of rows of pixels, three axes; got {array.ndim} of lengths {array.shape}. "
+            f"Write one stack of views."
+        )
+    return array
+
+
+def check_numbers(dtype: np.dtype[Any], name: str) -> None:
+    """Raise unless an array is of whole or floating-point numbers."""
+    if dtype.kind not in "iuf" or dtype.itemsize > 8:
+        raise FileError(
+            f"expected {name} of whole or floating-point numbers of at most 64 bits; got {dtype}. Convert it."
+        )
+
+
+def choose(names: Sequence[str], wanted: str | None, described: Sequence[str]) -> str:
+    """Return the name of the array that is meant.
+
+    names: of the arrays that could be meant. described: all of the file, for people.
+    """
+    listing = ", ".join(described) or "nothing"
+    if wanted is not None:
+        if wanted not in names:
+            raise FileError(
+                f"expected the variable {wanted!r} with views of pixels; got {listing}. Name one of them."
+            )
+        return wanted
+    if len(names) != 1:
+        raise FileError(
+            f"expected one array of views; got {len(names)} among {listing}. Name the one that is meant "
+            f"with --variable."
+        )
+    return names[0]
+
+
+def data_beside(header: Path, name: str) -> Path:
+    """Return the file that a header names for its data; raise if it is not in the same folder."""
+    path = header.parent / name
+    if not name or Path(name).name != name or not path.is_file():
+        raise FileError(
+            f"expected the data of {header.name} in one file beside it; got {name[:80]!r}. "
+            f"Put it there, or write one file (.mha, .nrrd)."
+        )
+    return path
+
+
+def damaged(error: BaseException) -> FileError:
+    """Return what to raise for an error of a library."""
+    return FileError(
+        f"expected a file that can be read; got: {reason(error)}. Check that the file is complete."
+    )

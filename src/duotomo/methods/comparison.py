@@ -1,0 +1,81 @@
+"""What each visit shows by itself, brought into one frame, to look at beside the volume of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from duotomo.methods.sequential import in_both_frames, one_visit
+from duotomo.methods.settings import Settings, Stage
+from duotomo.methods.simultaneous import with_known_motion
+from duotomo.methods.state import OnRecord, Record, Result
+from duotomo.methods.study import Study
+from duotomo.solvers import Status
+
+COARSE_STEPS = 60
+"""Steps of the volume on each level but the finest."""
+
+REFERENCE, SEQUENTIAL = "visit_1", "sequential"
+
+
+def with_visits_alone(
+    study: Study, settings: Settings, result: Result, *, on_step: OnRecord | None = None
+) -> Result:
+    """Return the result with a volume of each visit among its others: "visit_1", "visit_2_registered", ...
+
+    "visit_1" is made from the reference visit alone. "visit_2" is made from the second visit alone, in its
+    own frame, and "visit_2_registered" is that, seen in the reference frame through the motion found. All
+    have the priors and the finest level of the settings. What the method has made already is kept, and a
+    result that diverged is returned as it is.
+    """
+    wanted = visits_wanted(study, result)
+    if not wanted:
+        if result.method != SEQUENTIAL or result.status is Status.DIVERGED:
+            return result
+        # Its volume is made from the reference alone.
+        return replace(result, others={REFERENCE: result.volume, **result.others})
+    volumes: dict[int, torch.Tensor] = {}
+    for place, index in enumerate(wanted):
+        first = place * len(volume_stages(settings))
+        alone = one_visit(study, index)
+        watch = None if on_step is None else _named(on_step, f"visit {index + 1} alone, ", first)
+        short = replace(settings, stages=volume_stages(settings))
+        volumes[index] = with_known_motion(alone, short, (), on_step=watch).volume
+    others, grids = dict(result.others), dict(result.grids)
+    others[REFERENCE] = volumes[0]
+    if len(wanted) > 1:
+        coarsen = settings.stages[-1].coarsen
+        motion = list(zip(result.transforms, result.params, strict=True))
+        ordered = [volumes[index] for index in range(len(study.visits))]
+        more, more_grids = in_both_frames(study, ordered, motion, coarsen=coarsen)
+        others, grids = {**others, **more}, {**grids, **more_grids}
+    return replace(result, others=others, grids=grids)
+
+
+def visits_wanted(study: Study, result: Result) -> list[int]:
+    """Return the numbers, from 0, of the visits that have yet to be reconstructed alone."""
+    if result.status is Status.DIVERGED or not study.moving or result.method == SEQUENTIAL:
+        return []
+    made = all(f"visit_{n}_registered" in result.others for n in range(2, len(study.visits) + 1))
+    return [0] if made else list(range(len(study.visits)))
+
+
+def volume_stages(settings: Settings) -> tuple[Stage, ...]:
+    """Return the stages of one visit: each level of the settings once, the coarsest first.
+
+    >>> from duotomo.geometry import VolumeGrid
+    >>> from duotomo.methods import Model
+    >>> grid = VolumeGrid.on_detector((40, 40, 40), (1.0, 1.0, 1.0))
+    >>> [stage.coarsen for stage in volume_stages(Settings.staged(grid, Model("affine")))]
+    [(2, 2, 2), (1, 1, 1)]
+    """
+    last = settings.stages[-1]
+    levels = dict.fromkeys(stage.coarsen for stage in settings.stages if stage.coarsen != last.coarsen)
+    stages = [Stage(coarsen=level, model=None, n_steps=COARSE_STEPS) for level in levels]
+    return (*stages, Stage(coarsen=last.coarsen, model=None, n_steps=last.n_steps))
+
+
+def _named(on_step: OnRecord, prefix: str, first: int) -> Callable[[Record], None]:
+    return lambda record: on_step(replace(record, stage=first + record.stage, what=prefix + record.what))

@@ -1,0 +1,138 @@
+"""`report.html`: one file to look at a result with, in any browser, without a network."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from duotomo.io import FileError, SavedResult, read_result
+from duotomo.io.durable import durable
+from duotomo.io.file_error import reason
+from duotomo.io.paths import AnyPath, target
+from duotomo.io.result_index import INDEX, read_index
+from duotomo.report.page_bundle import SCRIPT, STYLE, viewer_part
+from duotomo.report.page_deformation import page_deformation
+from duotomo.report.page_text import text_html
+from duotomo.report.page_volumes import PageVolumes, nifti_gzip, page_volumes, registered_name, title_of
+
+PAGE = "report.html"
+
+CHEST_WALL_LEFT = 1
+"""How a page first shows the view from above: quarter turns from the chest wall at the bottom."""
+
+
+def write_page(folder: AnyPath, out: AnyPath | None = None) -> Path:
+    """Write `report.html`, which shows the result in a folder, and return its path.
+
+    The page holds all it needs, and forbids the browser to fetch anything else. It reads the folder alone, so
+    it can be written again at any time. out: where to, `folder/report.html` unless given.
+    """
+    folder = Path(folder)
+    path = target("write_page", folder / PAGE if out is None else out, (".html", ".htm"))
+    text = page_of(folder)
+    with durable("write_page", path) as fresh:
+        fresh.write_text(text, encoding="utf-8")
+    return path
+
+
+def page_of(folder: AnyPath) -> str:
+    """Return the page of the result in a folder."""
+    folder = Path(folder)
+    saved, index = read_result(folder), read_index("write_page", folder)
+    try:
+        return page_html(saved, index)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        # Its own words have no checksum: somebody may have edited them.
+        raise FileError(
+            f"write_page: expected {folder / INDEX} as write_result wrote it; got: {reason(error)}. "
+            f"Restore it."
+        ) from error
+
+
+def page_html(saved: SavedResult, index: dict[str, Any]) -> str:
+    """Return the page of a result. index: the content of its `result.json`."""
+    # `</script` would end the element: in a script's strings and patterns, `<\\/script` means the same.
+    script = viewer_part(SCRIPT).replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    style = viewer_part(STYLE)
+    shown = page_volumes(saved)
+    described, blocks = _viewer_data(saved, shown)
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src '{_hash(script)}'",
+            f"style-src '{_hash(style)}'",
+            "img-src data: blob:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>duotomo: {escape(saved.method)}</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+<main id="viewer"><p>Unpacking the volumes ...</p></main>
+<aside id="text">{text_html(saved, index, shown)}</aside>
+<noscript><p>The pictures need JavaScript; the text does not.</p></noscript>
+<script type="application/json" id="viewer-data">{_json(described)}</script>
+{"".join(blocks)}<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any], list[str]]:
+    """Return what the viewer reads first, and the elements that hold the arrays."""
+    blocks: list[str] = []
+    volumes: list[dict[str, Any]] = []
+    deformations: list[dict[str, Any]] = []
+    for name, numbers in shown.numbers.items():
+        element = f"volume-{len(volumes)}"
+        blocks.append(_block(element, nifti_gzip(numbers, shown.grid, shown.slope)))
+        volumes.append({"name": name, "title": title_of(name, shown.numbers), "element": element})
+    for number, (transform, params) in enumerate(saved.transforms):
+        found = page_deformation(transform, params, saved.grid)
+        element = f"deformation-{number}"
+        blocks.append(_block(element, found.packed()))
+        lattice = {"shape": found.shape, "spacing": found.spacing_mm, "first": found.first_mm}
+        of, title = registered_name(number + 2), f"visit {number + 2}"
+        deformations.append({"of": of, "title": title, "lattice": lattice, "element": element})
+    grid = shown.grid
+    first = [low + d / 2 for low, d in zip(grid.low_mm, grid.spacing_mm, strict=True)]
+    described = {
+        "lattice": {"shape": grid.shape[::-1], "spacing": grid.spacing_mm[::-1], "first": first[::-1]},
+        "slope": shown.slope,
+        "unit": "1/mm",
+        "volumes": volumes,
+        "deformations": deformations,
+        "reference": shown.reference,
+        "prior": shown.prior,
+        "window": shown.window,
+        "spread": shown.spread,
+        "turn": CHEST_WALL_LEFT,
+    }
+    return described, blocks
+
+
+def _block(element: str, content: bytes) -> str:
+    return f'<script type="application/gzip" id="{element}">{b64encode(content).decode()}</script>\n'
+
+
+def _json(value: Any) -> str:
+    # JSON knows \\u003c, and HTML does not, so no text can end the element.
+    return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

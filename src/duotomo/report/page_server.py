@@ -1,0 +1,100 @@
+"""A page on this machine only: loopback, one address that cannot be guessed, nothing but reading."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+from duotomo.errors import DuotomoError
+
+HOST = "127.0.0.1"
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class PageServer(ThreadingHTTPServer):
+    """Serves one page at `url`; every other path is not found. port: 0 takes a free one."""
+
+    daemon_threads = True
+
+    def __init__(self, page: str, *, port: int = 0) -> None:
+        self.page = page.encode()
+        self.token = secrets.token_urlsafe(24)
+        try:
+            super().__init__((HOST, port), _Handler)
+        except (OSError, OverflowError) as error:
+            raise DuotomoError(
+                f"duotomo view: expected the port {port} of {HOST} to be free; got: {error}. Choose another "
+                f"one, or leave --port out."
+            ) from error
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return f"http://{HOST}:{self.server_port}/{self.token}/"
+
+    @property
+    def hosts(self) -> tuple[str, str]:
+        """What a browser may call the server; under any other name it was led here."""
+        return f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"
+
+
+@contextmanager
+def serving(server: PageServer) -> Iterator[PageServer]:
+    """Serve in the background; stop, and close the port, at the end."""
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer
+    # A connection that says nothing does not stay.
+    timeout = 30
+
+    def do_GET(self) -> None:
+        self._answer(with_page=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(with_page=False)
+
+    def version_string(self) -> str:
+        return "duotomo"
+
+    def log_message(self, format: str, *args: object) -> None:
+        # The address holds the token.
+        pass
+
+    def _answer(self, *, with_page: bool) -> None:
+        # Bytes, since only ASCII text can be compared in constant time.
+        wanted = secrets.compare_digest(self.path.encode(), f"/{self.server.token}/".encode())
+        if self.headers.get("Host") not in self.server.hosts or not wanted:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(self.server.page)))
+        self.end_headers()
+        if with_page:
+            self.wfile.write(self.server.page)
+
+    def end_headers(self) -> None:
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        super().end_headers()

@@ -1,0 +1,172 @@
+"""The volumes of a result, small enough for a page: one grid, 16 bits, gzip."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from duotomo.geometry import VolumeGrid
+from duotomo.io import SavedResult
+from duotomo.io.libraries import nibabel
+from duotomo.io.patient_frame import ras_affine
+from duotomo.transforms import Translation
+
+MOST_VOXELS = 8_000_000
+"""Of one volume in a page."""
+MOST_TOGETHER = 24_000_000
+"""Of all volumes in a page: with 16 bits, gzip and base64 it stays below 60 MB."""
+LEVELS = 4095
+"""Steps between the first and the 999th thousandth of the values; the rest goes on in the same steps."""
+
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PageVolumes:
+    """Volumes as a page shows them.
+
+    grid: of them all. coarsened: by which factors (z, y, x) the result's own grid was. numbers: name ->
+    stored numbers (z, y, x), int16; times `slope` they are attenuations. window: the values drawn black
+    and white. spread: the difference of the reference and the prior drawn in the strongest colours.
+    """
+
+    grid: VolumeGrid
+    coarsened: Shape
+    numbers: dict[str, NDArray[np.int16]]
+    slope: float
+    reference: str
+    prior: str | None
+    window: tuple[float, float]
+    spread: float
+
+
+def registered_name(visit: int) -> str:
+    """Return the name of a moving visit's own volume in the reference frame; visits count from 1."""
+    return f"visit_{visit}_registered"
+
+
+def title_of(name: str, names: Mapping[str, object]) -> str:
+    """Return what a page calls a volume.
+
+    >>> title_of("visit_2_registered", {})
+    'Visit 2, registered'
+    >>> title_of("volume", {"volume": 1}), title_of("volume", {"volume": 1, "visit_1": 2})
+    ('Reconstruction', 'All visits together')
+    """
+    if name == "volume":
+        if "visit_1" in names:
+            return "All visits together"
+        return "Reference (visit 1)" if len(names) > 1 else "Reconstruction"
+    if name == "visit_1":
+        return "Visit 1 (reference)"
+    found = re.fullmatch(r"visit_(\d+)_registered", name)
+    return f"Visit {found[1]}, registered" if found else name.replace("_", " ")
+
+
+def in_reference_frame(saved: SavedResult) -> dict[str, torch.Tensor]:
+    """Return the volumes that lie in the reference frame, the reference first, on the result's grid."""
+    found = {name: volume for name, volume in saved.others.items() if name == "visit_1"}
+    found["volume"] = saved.volume
+    for number in range(2, len(saved.transforms) + 2):
+        name = registered_name(number)
+        if name in saved.others:
+            found[name] = saved.others[name]
+    return {
+        name: _on(saved.grid, volume, saved.grids.get(name, saved.grid)) for name, volume in found.items()
+    }
+
+
+def coarsening(grid: VolumeGrid, most: int) -> Shape:
+    """Return the factors (z, y, x) that leave at most so many voxels; the shortest edges grow first.
+
+    Within slices both edges grow alike.
+
+    >>> coarsening(VolumeGrid.on_detector((60, 1400, 1200), (1.0, 0.1, 0.1)), 8_000_000)
+    (1, 4, 4)
+    """
+    across, within = 1, 1
+    while grid.coarsen((across, within, within)).n_voxels > most:
+        d_z, d_y, d_x = grid.spacing_mm
+        if grid.shape[0] > across and d_z * across < min(d_y, d_x) * within:
+            across += 1
+        else:
+            within += 1
+    return across, within, within
+
+
+def page_volumes(saved: SavedResult) -> PageVolumes:
+    """Return the volumes of a result in one grid and one scale, coarsened where they are too large."""
+    volumes = in_reference_frame(saved)
+    factors = coarsening(saved.grid, min(MOST_VOXELS, MOST_TOGETHER // len(volumes)))
+    values = {name: _pooled(volume, factors) for name, volume in volumes.items()}
+    reference = next(iter(values))
+    prior = next((name for name in values if name.endswith("_registered")), None)
+    low, high = (float(q) for q in np.quantile(_sample(*values.values()), (0.001, 0.999)))
+    slope = (high - low) / LEVELS or 1.0
+    least, most = np.iinfo(np.int16).min, np.iinfo(np.int16).max
+    numbers = {
+        name: np.clip(np.rint(value / slope), least, most).astype(np.int16) for name, value in values.items()
+    }
+    window = _window(values[reference])
+    spread = (window[1] - window[0]) / 2
+    if prior is not None:
+        spread = float(np.quantile(np.abs(_sample(values[reference] - values[prior])), 0.998)) or spread
+    return PageVolumes(
+        grid=saved.grid.coarsen(factors),
+        coarsened=factors,
+        numbers=numbers,
+        slope=slope,
+        reference=reference,
+        prior=prior,
+        window=window,
+        spread=spread,
+    )
+
+
+def nifti_gzip(numbers: NDArray[np.int16], grid: VolumeGrid, slope: float) -> bytes:
+    """Return a NIfTI file (x, y, z) of stored numbers (z, y, x), compressed; the same bytes every time."""
+    image = nibabel().Nifti1Image(numbers.transpose(2, 1, 0), ras_affine(grid))
+    image.header.set_slope_inter(slope, 0.0)
+    image.header.set_xyzt_units("mm")
+    return gzip.compress(image.to_bytes(), compresslevel=6, mtime=0)
+
+
+def _on(grid: VolumeGrid, volume: torch.Tensor, own: VolumeGrid) -> torch.Tensor:
+    if own == grid:
+        return volume
+    still = Translation(own)
+    return still.warp(still.identity(), own, grid)(volume)
+
+
+def _pooled(volume: torch.Tensor, factors: Shape) -> NDArray[np.float32]:
+    """Return the means over blocks of voxels; the last ones of an axis may hold fewer."""
+    pooled = torch.nn.functional.avg_pool3d(
+        volume.float()[None], factors, stride=factors, ceil_mode=True, count_include_pad=False
+    )[0]
+    array: NDArray[np.float32] = pooled.numpy()
+    return array
+
+
+def _sample(*arrays: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return at most some million of the values, spread evenly: quantiles need no more."""
+    flat = [array.reshape(-1) for array in arrays]
+    return np.concatenate([one[:: max(1, one.size // 1_000_000)] for one in flat])
+
+
+def _window(values: NDArray[np.float32]) -> tuple[float, float]:
+    """Return a window for the breast: air is black, and its brightest thousandth is white."""
+    sample = _sample(values)
+    top = float(np.quantile(sample, 0.995))
+    body = sample[sample > 0.25 * top]
+    if body.size == 0 or top <= 0:
+        low, high = float(sample.min()), float(sample.max())
+    else:
+        dark, bright = (float(q) for q in np.quantile(body, (0.05, 0.999)))
+        low, high = max(float(sample.min()), dark - 0.4 * (bright - dark)), bright + 0.1 * (bright - dark)
+    return (low, high) if low < high else (low, low + 1.0)

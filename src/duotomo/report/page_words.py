@@ -1,0 +1,157 @@
+"""Transforms and checks in plain words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import torch
+
+Rows = list[tuple[str, str]]
+
+PASS, LOOK, NOTE = "pass", "look", "note"
+
+MOST_RESIDUAL = 2.0
+"""In units of the noise; a view that is further from its data should be looked at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One line of the quality checks. verdict: PASS, LOOK (a person should) or NOTE."""
+
+    verdict: str
+    words: str
+
+
+def signed(value: float, unit: str) -> str:
+    """Return a number with its sign.
+
+    >>> signed(1.25, "mm"), signed(0.0, "mm"), signed(2.5, "°")
+    ('+1.25 mm', '0.00 mm', '+2.50°')
+    """
+    text = f"{abs(value):.2f}"
+    sign = "" if float(text) == 0 else "+" if value > 0 else "\N{MINUS SIGN}"
+    return f"{sign}{text}{'' if unit == '°' else ' '}{unit}"
+
+
+def physical_rows(physical: Mapping[str, Any]) -> Rows:
+    """Return the meaning of a transform's parameters, line by line, in millimetres, degrees and per cent.
+
+    >>> physical_rows({"translation_mm": [1.0, 0.0, 2.0]})
+    [('Shift', 'x +1.00 mm, y 0.00 mm, z +2.00 mm')]
+    >>> physical_rows({"rotation_deg": [0.0, 0.0, 3.0]})
+    [('Turn', '3.00° about (0.00, 0.00, 1.00)')]
+    """
+    rows: Rows = []
+    for name, value in physical.items():
+        if isinstance(value, Mapping):
+            rows += [(f"{name}: {what}", words) for what, words in physical_rows(value)]
+        elif name == "translation_mm":
+            rows.append(("Shift", _xyz(value, "mm")))
+        elif name == "rotation_deg":
+            rows.append(("Turn", _turn(value)))
+        elif name == "center_mm":
+            rows.append(("About the point", "({:.1f}, {:.1f}, {:.1f}) mm".format(*value)))
+        elif name == "matrix":
+            rows += matrix_rows(value)
+        else:
+            rows.append((name.replace("_", " "), str(value)))
+    return rows
+
+
+def matrix_rows(matrix: Sequence[Sequence[float]]) -> Rows:
+    """Return a matrix as a turn, stretches and a change of volume: `M = R S`, S symmetric.
+
+    >>> matrix_rows([[1.1, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])[1]
+    ('Stretch', 'x +10.0 %, y 0.0 %, z 0.0 %')
+    """
+    m = torch.tensor(matrix, dtype=torch.float64)
+    u, _, vh = torch.linalg.svd(m)
+    turn, stretch = u @ vh, vh.T @ (u.T @ m)
+    angle = math.degrees(math.acos(max(-1.0, min(1.0, (float(turn.trace()) - 1) / 2))))
+    skew = torch.stack([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]])
+    axis = (skew / skew.norm() if float(skew.norm()) > 0 else skew) * angle
+    percent = [100 * (float(stretch[i, i]) - 1) for i in range(3)]
+    shear = [float(stretch[i, j]) for i, j in ((0, 1), (0, 2), (1, 2))]
+    names = ("x", "y", "z")
+    return [
+        ("Turn", _turn(axis.tolist())),
+        ("Stretch", ", ".join(f"{n} {_percent(p)}" for n, p in zip(names, percent, strict=True))),
+        ("Shear", "xy {:.3f}, xz {:.3f}, yz {:.3f}".format(*(s + 0.0 for s in shear))),
+        ("Volume", _percent(100 * (float(torch.linalg.det(m)) - 1))),
+    ]
+
+
+def quality_checks(index: Mapping[str, Any]) -> list[Check]:
+    """Return what a reader should know before believing a result, from the content of `result.json`."""
+    checks = [_status_check(str(index["status"]), str(index["reason"]))]
+    quality = index.get("quality") or {}
+    residuals, noise = quality.get("residual_by_view") or [], numbers(quality.get("noise"))
+    for visit, (rms, sigma) in enumerate(zip_longest(map(numbers, residuals), noise), start=1):
+        if rms and sigma:
+            checks.append(_residual_check(visit, rms, sigma))
+    folds, least = numbers(quality.get("folded_voxels")), numbers(quality.get("least_jacobian"))
+    for visit, (n_folded, lowest) in enumerate(zip_longest(folds, least), start=2):
+        if n_folded is not None:
+            told = "" if lowest is None else f" Least volume ratio {lowest:.2f}."
+            place = f"folds at {n_folded:.0f} voxels" if n_folded else "folds nowhere"
+            words = f"The motion of visit {visit} {place}.{told}"
+            checks.append(Check(verdict=LOOK if n_folded else PASS, words=words))
+    means = numbers(quality.get("mean_displacement_mm"))
+    largest = numbers(quality.get("largest_displacement_mm"))
+    for visit, (mean, most) in enumerate(zip_longest(means, largest), start=2):
+        if mean is not None and most is not None:
+            words = f"Visit {visit} moved by {mean:.1f} mm on average, {most:.1f} mm at most."
+            checks.append(Check(verdict=NOTE, words=words))
+    return checks
+
+
+def numbers(values: Any) -> list[float | None]:
+    """Return a list from a file as numbers; None stands for what is none, or is not finite.
+
+    >>> numbers([1, None, "x", float("nan")]), numbers(None)
+    ([1.0, None, None, None], [])
+    """
+    if not isinstance(values, list):
+        return []
+    return [
+        float(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        else None
+        for value in values
+    ]
+
+
+def _residual_check(visit: int, rms: Sequence[float | None], sigma: float) -> Check:
+    known = [value for value in rms if value is not None]
+    if len(known) < len(rms):
+        return Check(verdict=LOOK, words=f"Visit {visit}: the residual of a view is not a number.")
+    ratio = max(known) / sigma
+    words = f"Visit {visit}: the worst view's residual is {ratio:.1f} times the noise."
+    return Check(verdict=PASS if ratio <= MOST_RESIDUAL else LOOK, words=words)
+
+
+def _status_check(status: str, reason: str) -> Check:
+    verdict = {"converged": PASS, "step limit": NOTE}.get(status, LOOK)
+    return Check(verdict=verdict, words=f"{status.capitalize()}. {reason}")
+
+
+def _xyz(values: Sequence[float], unit: str) -> str:
+    return ", ".join(f"{name} {signed(value, unit)}" for name, value in zip("xyz", values, strict=True))
+
+
+def _turn(rotation_deg: Sequence[float]) -> str:
+    angle = math.hypot(*rotation_deg)
+    if angle < 0.005:
+        return "0.00°"
+    x, y, z = (value / angle + 0.0 for value in rotation_deg)
+    return f"{angle:.2f}° about ({x:.2f}, {y:.2f}, {z:.2f})"
+
+
+def _percent(value: float) -> str:
+    text = f"{abs(value):.1f}"
+    sign = "" if float(text) == 0 else "+" if value > 0 else "\N{MINUS SIGN}"
+    return f"{sign}{text} %"

@@ -1,0 +1,145 @@
+"""Commands end with a message and an exit code, and say nothing where nothing was asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+import duotomo as package
+from duotomo.cli import COMMANDS, _common, main
+from duotomo.cli._common import Device, Talk, guarded, prepare, use_threads
+from duotomo.errors import DeviceError, DuotomoError
+
+
+def ended(error: BaseException, **options: object) -> typer.Exit:
+    def command(as_json: bool = False) -> None:
+        raise error
+
+    with pytest.raises(typer.Exit) as caught:
+        guarded(command)(**options)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (DuotomoError("joint: expected this; got that."), 2, "joint: expected this; got that."),
+        (
+            OSError(28, "No space left on device", "/disk"),
+            2,
+            "No space left on device (/disk). Check the disk",
+        ),
+        (MemoryError(), 2, "expected enough memory; got too little"),
+        (RuntimeError("CUDA out of memory. Tried"), 2, "expected enough memory; got too little"),
+        (KeyError("a"), 2, "unforeseen KeyError: 'a'. Run it again with DUOTOMO_DEBUG=1"),
+        (KeyboardInterrupt(), 130, "Stopped."),
+    ],
+)
+def test_every_failure_is_a_message_and_a_code(
+    error: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ended(error).exit_code == code
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.out == ""
+
+
+def test_json_gets_the_message_too(capsys: pytest.CaptureFixture[str]) -> None:
+    ended(DuotomoError("expected this"), as_json=True)
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {"status": "error", "error": "expected this"}
+
+
+def test_what_ends_on_purpose_and_what_is_debugged_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ended(typer.Exit(1)).exit_code == 1
+
+    def wrong() -> None:
+        raise typer.BadParameter("so")
+
+    with pytest.raises(typer.BadParameter):
+        guarded(wrong)()
+    monkeypatch.setenv(_common.DEBUG, "1")
+
+    def command() -> None:
+        raise KeyError("a")
+
+    with pytest.raises(KeyError):
+        guarded(command)()
+
+
+def test_talk_goes_where_it_should(capsys: pytest.CaptureFixture[str]) -> None:
+    for quiet, as_json, out, err in (
+        (False, False, "found\n", "working\n"),
+        (False, True, '{"a": 1}\n', "working\nfound\n"),
+        (True, False, "", ""),
+        (True, True, '{"a": 1}\n', ""),
+    ):
+        talk = Talk(quiet=quiet, as_json=as_json)
+        talk.progress("working")
+        talk.say("found")
+        talk.finish({"a": 1})
+        assert tuple(capsys.readouterr()) == (out, err)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+def test_a_missing_device_is_said() -> None:
+    with pytest.raises(DeviceError, match="no CUDA device is available here"):
+        prepare("duotomo joint", device=Device.CUDA, threads=None, seed=0)
+
+
+def test_threads_and_seed_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    try:
+        prepare("duotomo joint", device=Device.CPU, threads=1, seed=7)
+        assert torch.get_num_threads() == 1
+        assert torch.initial_seed() == 7
+        monkeypatch.delitem(sys.modules, "numba", raising=False)
+        monkeypatch.setenv("NUMBA_NUM_THREADS", "9")
+        use_threads(1)
+        assert os.environ["NUMBA_NUM_THREADS"] == "1"
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_help_lists_every_command_and_each_has_an_example() -> None:
+    shown = CliRunner().invoke(main, ["--help"]).output
+    for name in COMMANDS:
+        assert f" {name} " in shown
+    for name in ("joint", "reconstruct", "register"):
+        ran = CliRunner().invoke(main, [name, "--help"])
+        assert ran.exit_code == 0
+        assert f"duotomo {name} " in ran.output.split("Example:")[1]
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    ran = CliRunner().invoke(main, ["jiont"])
+    assert ran.exit_code == 2
+    assert "No such command 'jiont'" in ran.output
+
+
+def test_help_needs_no_heavy_library() -> None:
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from duotomo.cli import main\n"
+        "assert CliRunner().invoke(main, ['--help']).exit_code == 0\n"
+        "heavy = {'torch', 'numba', 'matplotlib', 'h5py', 'nibabel', 'SimpleITK', 'pydicom'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    source = Path(package.__file__).parents[1]
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.strip() == "[]"

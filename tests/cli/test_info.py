@@ -1,0 +1,198 @@
+"""`duotomo info` says what a file is, what is missing, and never whose it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from duotomo.io import write_displacement, write_result, write_study, write_transform, write_volume
+from duotomo.io.dicom.identity import Identity
+from duotomo.io.dicom.projections_writer import write_dicom_projections
+from duotomo.io.dicom.registration import write_spatial_registration
+from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
+from duotomo.io.libraries import pydicom
+from duotomo.io.scan import Scan, Values
+from duotomo.io.scan_geometry import MAX_BYTES
+from duotomo.methods import Result
+from duotomo.solvers import Status
+from duotomo.transforms import Rigid
+from tests.cli.commands import duotomo, write_scans
+from tests.cli.tiny import GRID, SCAN, tiny_study
+
+RIGID = Rigid(GRID)
+PARAMS = RIGID.params(rotation_deg=(0.0, 5.0, 0.0), translation_mm=(1.0, 2.0, 3.0))
+
+
+def told(path: Path, *options: object) -> dict[str, object]:
+    ran = duotomo("info", path, "--json", *options)
+    assert ran.code == 0, ran.err
+    facts = ran.json
+    # What a person reads has the same kind first.
+    spoken = duotomo("info", path, *options)
+    assert spoken.out.splitlines()[0] == facts["kind"]
+    return dict(facts)
+
+
+def patient() -> Identity:
+    dataset = pydicom().Dataset()
+    dataset.PatientName, dataset.PatientID, dataset.PatientBirthDate = "Doe^Jane", "ID-4711", "19610203"
+    dataset.SOPInstanceUID, dataset.AccessionNumber = "1.2.3", "ACC-99"
+    return Identity.of(dataset)
+
+
+def scan() -> Scan:
+    return Scan(
+        projections=tiny_study().reference.projections, values=Values.LINE_INTEGRALS, acquisition=SCAN
+    )
+
+
+def result_folder(folder: Path) -> Path:
+    study = tiny_study()
+    result = Result(
+        method="simultaneous",
+        grid=GRID,
+        volume=torch.rand(GRID.shape),
+        transforms=(RIGID,),
+        params=(PARAMS,),
+        status=Status.CONVERGED,
+        reason="It was enough.",
+        applications=7,
+        seconds=1.5,
+        history=(),
+    )
+    folder.mkdir()
+    write_result(folder, result, study=study, settings={})
+    return folder
+
+
+def test_a_scan_is_described(tmp_path: Path) -> None:
+    path, _ = write_scans(tmp_path)
+    facts = told(path)
+    assert facts["kind"] == "scan"
+    assert facts["n_views"] == SCAN.n_views
+    assert facts["pixel_spacing_mm"] == [3.0, 3.0]
+    np.testing.assert_allclose(facts["angles_deg"], np.degrees(SCAN.angles_rad), atol=1e-3)
+    assert facts["values"] == "line integrals"
+    assert facts["thickness_mm"] == 48.0
+    assert facts["warnings"] == []
+
+
+def test_a_scan_without_geometry_is_described_with_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "views.npy"
+    np.save(path, scan().projections.numpy())
+    facts = told(path)
+    assert (facts["kind"], facts["n_views"], facts["detector_shape"]) == ("scan", 7, [20, 32])
+    assert "--geometry" in str(facts["missing"])
+    assert "--pixel-spacing" in str(facts["missing"])
+    geometry = tmp_path / "g.json"
+    geometry.write_text(SCAN.to_json())
+    found = told(path, "--geometry", geometry)
+    assert "missing" not in found
+    assert found["source_height_mm"] == pytest.approx([598.163, 660.0], abs=1e-2)
+
+
+def test_an_image_is_a_volume_unless_a_geometry_lies_beside_it(tmp_path: Path) -> None:
+    volume = tmp_path / "volume.nii.gz"
+    write_volume(volume, torch.rand(GRID.shape), GRID)
+    facts = told(volume)
+    assert (facts["kind"], facts["shape"], facts["spacing_mm"]) == ("volume", [16, 16, 16], [3.0, 3.0, 3.0])
+    (tmp_path / "volume.json").write_text(SCAN.to_json())
+    ran = duotomo("info", volume, "--json")
+    assert ran.code == 0
+    assert ran.json["kind"] == "scan"
+    assert "as the geometry says; got (16, 16, 16)" in ran.json["missing"]
+
+
+def test_dicom_is_described_without_the_patient(tmp_path: Path) -> None:
+    paths = {name: tmp_path / f"{name}.dcm" for name in ("scan", "volume", "registration")}
+    write_dicom_projections(paths["scan"], scan(), identity=patient())
+    write_tomosynthesis(paths["volume"], torch.rand(GRID.shape), GRID, identity=patient())
+    write_spatial_registration(paths["registration"], RIGID, PARAMS, fixed=patient())
+    kinds = {"scan": "scan", "volume": "volume", "registration": "DICOM registration"}
+    for name, path in paths.items():
+        assert told(path)["kind"] == kinds[name]
+        for ran in (duotomo("info", path), duotomo("info", path, "--json")):
+            for secret in ("Doe", "Jane", "4711", "1961", "ACC-99"):
+                assert secret not in ran.out + ran.err
+
+
+def test_results_studies_transforms_and_geometries_are_described(tmp_path: Path) -> None:
+    facts = told(result_folder(tmp_path / "result"))
+    assert (facts["kind"], facts["method"], facts["status"]) == ("result folder", "simultaneous", "converged")
+    physical = facts["transforms"][0]["physical"]  # type: ignore[index]
+    assert physical["translation_mm"] == pytest.approx([1.0, 2.0, 3.0])
+
+    write_study(tmp_path / "study.h5", tiny_study())
+    study = told(tmp_path / "study.h5")
+    assert study["kind"] == "study"
+    assert len(study["visits"]) == 2  # type: ignore[arg-type]
+
+    for name in ("t.tfm", "t.h5"):
+        write_transform(tmp_path / name, RIGID, PARAMS)
+        found = told(tmp_path / name)
+        assert (found["kind"], found["model"]) == ("transform", "Affine")
+    write_displacement(tmp_path / "d.nii.gz", RIGID, PARAMS, GRID)
+    moved = told(tmp_path / "d.nii.gz")
+    assert moved["kind"] == "displacements"
+    lengths = RIGID.displacement(PARAMS, GRID).norm(dim=0)
+    assert moved["largest_displacement_mm"] == pytest.approx(float(lengths.max()))
+
+    (tmp_path / "g.json").write_text(SCAN.to_json())
+    assert told(tmp_path / "g.json")["n_views"] == 7
+    (tmp_path / "grid.json").write_text(GRID.to_json())
+    assert told(tmp_path / "grid.json")["shape"] == [16, 16, 16]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("nothing.txt2", b"?", "expected DICOM, a result folder, or a name that ends in"),
+        ("broken.h5", b"not hdf5", "expected HDF5 that can be read"),
+        ("broken.nii.gz", b"not gzip", "expected an image that can be read"),
+        ("broken.npy", b"not numpy", "read_scan: "),
+        ("broken.json", b"{", "expected JSON text"),
+        ("broken.dcm", b"\0" * 128 + b"DICM" + b"?" * 40, "read_dicom_scan: "),
+    ],
+)
+def test_damaged_files_end_with_code_2(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    ran = duotomo("info", path, "--json")
+    assert ran.code == 2
+    assert message in ran.err
+    assert json.loads(ran.out)["status"] == "error"
+
+
+def test_nothing_there_is_said(tmp_path: Path) -> None:
+    ran = duotomo("info", tmp_path / "none.dcm")
+    assert ran.code == 2
+    assert "expected a file or a folder at" in ran.err
+
+
+def test_a_geometry_beyond_all_measure_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "huge.json"
+    with path.open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    ran = duotomo("info", path)
+    assert ran.code == 2
+    assert f"expected at most {MAX_BYTES} bytes of geometry; got more" in ran.err
+
+
+def test_what_a_library_says_of_damaged_dicom_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "damaged.dcm"
+    path.write_bytes(b"\0" * 128 + b"DICM")
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("bad value: Doe^Jane")
+
+    monkeypatch.setattr("duotomo.io.dicom.header.read_dataset", fail)
+    ran = duotomo("info", path)
+    assert ran.code == 2
+    assert "expected a DICOM file that can be read; got: RuntimeError" in ran.err
+    assert "Doe" not in ran.err

@@ -1,0 +1,402 @@
+"""The page in a real browser: pictures are drawn and linked, and nothing leaves the page."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from duotomo.errors import DuotomoError
+from duotomo.report.page import write_page
+from duotomo.report.page_bundle import SCRIPT, viewer_part
+from tests.report.page_results import GRID, LANDMARK, MOVED, result, save, spline
+
+WIDTH, HEIGHT = 1280, 800
+PANELS = ("reference", "prior", "difference")
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+Pixels = NDArray[np.int64]
+
+
+def _driver() -> Any:
+    """Return a browser; skip where there is none."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    chromedriver = shutil.which("chromedriver")
+    if chromium is None or chromedriver is None:
+        pytest.skip("Chromium and its driver are not installed (Debian: chromium, chromium-driver)")
+    try:
+        viewer_part(SCRIPT)
+    except DuotomoError as error:
+        pytest.skip(str(error))
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--use-gl=angle",
+        "--use-angle=swiftshader",
+        "--enable-unsafe-swiftshader",
+        "--force-device-scale-factor=1",
+        f"--window-size={WIDTH},{HEIGHT}",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
+
+
+class Page:
+    """A page that is open: what it shows, and what a reader does."""
+
+    def __init__(self, driver: Any, path: Path) -> None:
+        self.driver = driver
+        size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        for kind in ("browser", "performance"):
+            driver.get_log(kind)
+        driver.get(path.as_uri())
+        self.until(lambda: bool(self.script("return document.querySelector('#viewer[data-ready]')")))
+
+    def script(self, code: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(code, *arguments)
+
+    def until(self, done: Callable[[], bool], seconds: float = 60) -> None:
+        end = time.monotonic() + seconds
+        while not done():
+            assert time.monotonic() < end, self.driver.get_log("browser")
+            time.sleep(0.05)
+
+    def key(self, key: str) -> None:
+        self.script("document.dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]}))", key)
+
+    def settle(self) -> None:
+        """Wait until the page has drawn what it was asked for."""
+        # Sizes may change one frame later, and then all is drawn again.
+        frames = "let n = 3; const f = () => --n ? requestAnimationFrame(f) : arguments[0](); f()"
+        drawn = "return document.querySelector('.panels').dataset.drawn !== 'false'"
+        for _ in range(2):
+            self.driver.execute_async_script(frames)
+            self.until(lambda: bool(self.script(drawn)))
+
+    def box(self, role: str) -> tuple[int, int, int, int]:
+        """Return where a panel's picture is on the screen: left, top, width, height."""
+        found = self.script(
+            "const b = document.querySelector(`[data-role=${arguments[0]}] .over`).getBoundingClientRect();"
+            "return [b.left, b.top, b.width, b.height].map(Math.round)",
+            role,
+        )
+        left, top, width, height = found
+        return left, top, width, height
+
+    def screen(self) -> Pixels:
+        """Return the screen, (row, column, rgb)."""
+        self.settle()
+        with Image.open(io.BytesIO(self.driver.get_screenshot_as_png())) as image:
+            return np.asarray(image.convert("RGB")).astype(np.int64)
+
+    def picture(self, role: str) -> Pixels:
+        left, top, width, height = self.box(role)
+        return self.screen()[top : top + height, left : left + width]
+
+    def data(self, role: str, name: str) -> str:
+        return str(
+            self.script(
+                "return document.querySelector(`[data-role=${arguments[0]}]`).dataset[arguments[1]]",
+                role,
+                name,
+            )
+        )
+
+    def mouse(self, role: str, kind: str, x: float, y: float, **more: Any) -> None:
+        left, top, _, _ = self.box(role)
+        event = {"type": kind, "x": left + x, "y": top + y, "button": "none", **more}
+        self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", event)
+
+    def drag(self, role: str, start: tuple[float, float], end: tuple[float, float], button: str) -> None:
+        held = {"left": 1, "right": 2, "middle": 4}[button]
+        self.mouse(role, "mousePressed", *start, button=button, buttons=held, clickCount=1)
+        self.mouse(role, "mouseMoved", *end, button=button, buttons=held)
+        self.mouse(role, "mouseReleased", *end, button=button, clickCount=1)
+        self.settle()
+
+    def click(self, role: str, x: float, y: float) -> None:
+        self.drag(role, (x, y), (x, y), "left")
+
+    def requests(self) -> list[str]:
+        """Return the addresses that were asked for."""
+        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+
+    def set(self, name: str, value: str, event: str = "change") -> None:
+        """Give a control a value, as a reader would."""
+        code = (
+            "const control = document.querySelector(`[name='${arguments[0]}']`);"
+            "control.value = arguments[1]; control.dispatchEvent(new Event(arguments[2]))"
+        )
+        self.script(code, name, value, event)
+        self.settle()
+
+    def value(self, name: str) -> str:
+        return str(self.script("return document.querySelector(`[name='${arguments[0]}']`).value", name))
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    browser = _driver()
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture(scope="module")
+def compared_path(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    transform, params = spline()
+    made = result(transform=transform, params=params)
+    return write_page(save(tmp_path_factory.mktemp("compared"), made, settings={"hostile": HOSTILE}))
+
+
+@pytest.fixture(scope="module")
+def opened(driver: Any, compared_path: Path) -> Page:
+    return Page(driver, compared_path)
+
+
+@pytest.fixture
+def compared(opened: Page) -> Page:
+    opened.key("r")
+    # The crosshair's colour would be taken for tissue.
+    opened.key("c")
+    opened.settle()
+    return opened
+
+
+def expected_pixel(page: Page, role: str, voxel: tuple[int, int, int]) -> tuple[float, float]:
+    """Return where a voxel is in a picture with the chest wall to the left: y goes right, x downwards."""
+    _, _, width, height = page.box(role)
+    _, n_y, n_x = GRID.shape
+    scale = min(width / GRID.size_mm[1], height / GRID.size_mm[2])
+    right = (voxel[1] + 0.5 - n_y / 2) * GRID.spacing_mm[1]
+    down = (voxel[2] + 0.5 - n_x / 2) * GRID.spacing_mm[2]
+    return width / 2 + right * scale, height / 2 + down * scale
+
+
+def to_slice(page: Page, z: int) -> None:
+    page.key("Home")
+    for _ in range(z):
+        page.key("ArrowDown")
+    page.until(lambda: page.data("reference", "slice") == str(z))
+    page.settle()
+
+
+def brightest(picture: Pixels) -> tuple[float, float]:
+    """Return the middle (x, y) of the brightest pixels, away from the rim, where words stand."""
+    grey = picture.min(axis=2).astype(float)
+    grey[:24], grey[-45:], grey[:, :24], grey[:, -24:] = 0, 0, 0, 0
+    rows, columns = np.nonzero(grey >= grey.max() - 2)
+    return float(columns.mean()), float(rows.mean())
+
+
+def test_volumes_are_drawn_and_a_landmark_is_where_it_belongs(compared: Page) -> None:
+    to_slice(compared, LANDMARK[0])
+    for role, voxel in (("reference", LANDMARK), ("prior", MOVED)):
+        picture = compared.picture(role)
+        assert picture.max() > 200
+        assert (picture.max(axis=2) < 20).mean() > 0.1
+        assert 0.2 < (picture.min(axis=2) > 40).mean() < 0.95
+        found, expected = brightest(picture), expected_pixel(compared, role, voxel)
+        assert np.hypot(found[0] - expected[0], found[1] - expected[1]) < 3
+    # Purple where the second visit has more, orange where the first has.
+    difference = compared.picture("difference")
+    for voxel, channel in ((LANDMARK, 0), (MOVED, 2)):
+        x, y = (round(pixel) for pixel in expected_pixel(compared, "difference", voxel))
+        rgb = difference[y, x]
+        assert rgb[channel] == rgb.max()
+        assert rgb.max() - rgb.min() > 30
+
+
+def test_pictures_share_slice_and_crosshair(compared: Page) -> None:
+    to_slice(compared, 4)
+    x, y = expected_pixel(compared, "prior", LANDMARK)
+    compared.click("prior", x, y)
+    compared.key("c")
+    compared.settle()
+    for role in PANELS:
+        at = [float(part) for part in compared.data(role, "crosshair").split()]
+        assert at == pytest.approx([x, y], abs=1)
+        # Its line is there, yellow, on each.
+        row = compared.picture(role)[round(at[1]), 30:90]
+        assert (row[:, 0] > row[:, 2] + 40).mean() > 0.9
+    compared.mouse("difference", "mouseWheel", 100, 300, deltaX=0, deltaY=120)
+    compared.settle()
+    slices = {compared.data(role, "slice") for role in PANELS}
+    assert slices == {"5"}
+
+
+def test_blink_shows_the_other_visit_in_the_same_place(compared: Page) -> None:
+    to_slice(compared, LANDMARK[0])
+    left, top, width, height = compared.box("reference")
+    place = (slice(top, top + height), slice(left, left + width))
+    first, second = compared.picture("reference"), compared.picture("prior")
+    compared.key("b")
+    blinked = compared.screen()[place]
+    assert compared.box("prior")[:2] == (left, top)
+    assert np.abs(blinked - second).mean() < 1 < np.abs(blinked - first).mean()
+    compared.key("b")
+    assert np.abs(compared.screen()[place] - first).mean() < 1
+
+
+def test_blinking_by_itself_starts_and_stops(compared: Page) -> None:
+    places = set()
+
+    def both() -> bool:
+        places.add(compared.box("reference")[0])
+        return len(places) == 2
+
+    compared.key("B")
+    compared.until(both, 10)
+    compared.key("B")
+    compared.settle()
+    place = compared.box("reference")
+    time.sleep(0.8)
+    assert compared.box("reference") == place
+
+
+def test_one_picture_can_be_large_and_blinks_in_place(compared: Page) -> None:
+    side_by_side = compared.box("reference")
+    compared.key("1")
+    compared.settle()
+    first = compared.picture("reference")
+    assert compared.box("reference")[2] > 2 * side_by_side[2]
+    compared.key("b")
+    second = compared.picture("reference")
+    assert np.abs(second - first).mean() > 0.5
+    compared.key("0")
+    compared.settle()
+    assert compared.box("difference")[2] == pytest.approx(side_by_side[2], abs=1)
+
+
+def test_a_slab_is_the_mean_or_the_maximum_of_its_slices(compared: Page) -> None:
+    z = LANDMARK[0] + 2
+    to_slice(compared, z)
+    x, y = (round(pixel) for pixel in expected_pixel(compared, "reference", LANDMARK))
+
+    def brightness() -> float:
+        return float(compared.picture("reference")[y, x].mean())
+
+    alone = brightness()
+    compared.set("Slab", "3")
+    mean = brightness()
+    compared.key("m")
+    maximum = brightness()
+    assert alone + 10 < mean < maximum - 10
+    assert maximum > 200
+    compared.key("r")
+    assert brightness() == pytest.approx(alone, abs=2)
+
+
+def test_the_window_follows_the_mouse_the_keys_and_the_inputs(compared: Page) -> None:
+    before, level = float(compared.value("Window")), float(compared.value("Level"))
+    dark = compared.picture("reference").mean()
+    compared.drag("reference", (100, 200), (200, 200), "right")
+    wider = float(compared.value("Window"))
+    assert wider > 1.5 * before
+    compared.drag("prior", (100, 200), (100, 100), "right")
+    assert float(compared.value("Level")) < level
+    assert compared.picture("reference").mean() > dark
+    compared.key("r")
+    compared.key("c")
+    compared.key("ArrowLeft")
+    compared.settle()
+    assert float(compared.value("Window")) < before
+    compared.set("Level", "0.2")
+    compared.settle()
+    assert compared.picture("reference")[60:-60, 40:-40].max() < 60
+
+
+def test_the_grid_and_the_volume_change_are_drawn_over_the_pictures(compared: Page) -> None:
+    to_slice(compared, LANDMARK[0])
+    plain, difference = compared.picture("reference"), compared.picture("difference")
+    compared.key("g")
+    grid = compared.picture("reference")
+    blue = (grid[..., 2] > grid[..., 0] + 25).mean()
+    assert 0.01 < blue < 0.4
+    assert (plain[..., 2] > plain[..., 0] + 25).mean() < 0.001
+    compared.key("g")
+    compared.key("j")
+    change = compared.picture("reference")
+    colourful = (change.max(axis=2) - change.min(axis=2) > 15).mean()
+    assert colourful > 0.1
+    assert np.array_equal(compared.picture("difference"), difference)
+    compared.set("Opacity", "0", "input")
+    assert np.abs(compared.picture("reference") - plain).max() < 3
+
+
+def test_every_view_and_turn_keeps_the_point(compared: Page) -> None:
+    to_slice(compared, LANDMARK[0])
+    compared.click("reference", *expected_pixel(compared, "reference", LANDMARK))
+    readout = "return document.querySelector('[data-role=reference] .readout').textContent"
+    told = compared.script(readout)
+    assert told.startswith("0.090")
+    for key in ("t", "t", "t", "t", "v", "v", "v"):
+        compared.key(key)
+        compared.settle()
+        assert compared.script(readout) == told
+        x, y = (round(float(part)) for part in compared.data("reference", "crosshair").split())
+        assert compared.picture("reference")[y, x].min() > 200
+
+
+def test_help_opens_and_closes(compared: Page) -> None:
+    is_open = "return document.querySelector('dialog.help').open"
+    compared.key("?")
+    assert compared.script(is_open)
+    compared.key("?")
+    assert not compared.script(is_open)
+
+
+def test_the_page_fits_and_the_text_can_be_hidden(compared: Page) -> None:
+    assert compared.script("return document.documentElement.scrollWidth") <= WIDTH
+    assert all(compared.box(role)[2] > 250 and compared.box(role)[3] > 400 for role in PANELS)
+    width = compared.box("reference")[2]
+    compared.key("i")
+    compared.settle()
+    assert compared.box("reference")[2] > width + 80
+    compared.key("i")
+    compared.settle()
+    assert compared.box("reference")[2] == width
+
+
+def test_nothing_leaves_the_page_and_nothing_goes_wrong(driver: Any, compared_path: Path) -> None:
+    page = Page(driver, compared_path)
+    for key in ("g", "j", "b", "b", "v", "t", "s", "m", "r", "1", "b", "0", "?", "?"):
+        page.key(key)
+        page.settle()
+    assert page.driver.get_log("browser") == []
+    page_itself, *others = page.requests()
+    assert page_itself == compared_path.as_uri()
+    assert [url[:40] for url in others if not url.startswith(("data:", "blob:"))] == []
+    # The policy holds: what a script would ask for is refused.
+    refused = page.driver.execute_async_script(
+        "fetch('http://127.0.0.1:9/').then(() => arguments[0](false), () => arguments[0](true))"
+    )
+    assert refused
+    assert any("Content Security Policy" in entry["message"] for entry in page.driver.get_log("browser"))
+    assert not any("127.0.0.1:9" in url for url in page.requests())
+    assert HOSTILE in page.script("return document.getElementById('text').textContent")
+    assert page.script("return document.images.length") == 0
+
+
+def test_one_visit_has_one_panel(driver: Any, tmp_path: Path) -> None:
+    page = Page(driver, write_page(save(tmp_path, result(compared=False), quality=None)))
+    assert page.script("return document.querySelectorAll('.panel').length") == 1
+    assert page.picture("reference").max() > 200
+    page.key("b")
+    page.settle()
+    assert page.driver.get_log("browser") == []

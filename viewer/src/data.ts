@@ -1,0 +1,92 @@
+// What the page carries: a description as JSON, and arrays as gzip in base64. Nothing is ever fetched.
+
+export type Vec3 = [number, number, number]
+
+/** A lattice in the machine frame: counts and places along x, y, z. */
+export interface Lattice {
+  shape: Vec3
+  spacing: Vec3
+  /** The centre of the first voxel, mm. */
+  first: Vec3
+}
+
+export interface Picture {
+  name: string
+  title: string
+  /** Stored numbers, x fastest; times `slope` they are attenuations. */
+  values: Int16Array
+}
+
+export interface Deformation {
+  /** The name of the volume that it brought into the reference frame. */
+  of: string
+  title: string
+  lattice: Lattice
+  /** Where points of the reference frame were in the prior: x, y, z in mm, then log2 of the volume ratio. */
+  fields: [Float32Array, Float32Array, Float32Array, Float32Array]
+}
+
+export interface PageData {
+  lattice: Lattice
+  slope: number
+  unit: string
+  pictures: Picture[]
+  deformations: Deformation[]
+  reference: string
+  prior: string | null
+  window: [number, number]
+  spread: number
+  /** Chest wall at 0: the bottom, 1: the left, 2: the top, 3: the right. */
+  turn: number
+}
+
+interface Described {
+  lattice: Lattice
+  slope: number
+  unit: string
+  volumes: { name: string; title: string; element: string }[]
+  deformations: { of: string; title: string; lattice: Lattice; element: string }[]
+  reference: string
+  prior: string | null
+  window: [number, number]
+  spread: number
+  turn: number
+}
+
+/** The first bytes of a NIfTI-1 file that the page's own writer fills. */
+const VOXEL_OFFSET = 108
+
+export async function readPage(): Promise<PageData> {
+  const { volumes, deformations, ...rest } = JSON.parse(textOf('viewer-data')) as Described
+  const pictures: Picture[] = []
+  for (const { name, title, element } of volumes) {
+    const nifti = await unpack(element)
+    const start = new DataView(nifti).getFloat32(VOXEL_OFFSET, true)
+    pictures.push({ name, title, values: new Int16Array(nifti, start) })
+  }
+  const read: Deformation[] = []
+  for (const { of, title, lattice, element } of deformations) {
+    const all = new Float32Array(await unpack(element))
+    const n = lattice.shape[0] * lattice.shape[1] * lattice.shape[2]
+    const part = (i: number): Float32Array => all.subarray(i * n, (i + 1) * n)
+    read.push({ of, title, lattice, fields: [part(0), part(1), part(2), part(3)] })
+  }
+  return { ...rest, pictures, deformations: read }
+}
+
+function textOf(id: string): string {
+  const element = document.getElementById(id)
+  if (!element) throw new Error(`The page has no element ${id}.`)
+  const text = element.textContent ?? ''
+  // Once unpacked the text is of no use, and megabytes of it would stay in memory.
+  element.remove()
+  return text
+}
+
+async function unpack(id: string): Promise<ArrayBuffer> {
+  const binary = atob(textOf(id).trim())
+  const bytes = new Uint8Array(binary.length)
+  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i)
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))
+  return await new Response(stream).arrayBuffer()
+}

@@ -1,0 +1,112 @@
+// The keyboard: one table that both acts and explains itself.
+
+import { slabs } from './controls'
+import { VIEWS, type ViewName } from './frame'
+import { changeWindow, zoomAbout } from './pointer'
+import type { Viewer } from './viewer'
+
+interface Key {
+  keys: string[]
+  shown: string
+  words: string
+  act: () => void
+}
+
+const MOUSE: [string, string][] = [
+  ['wheel', 'go through the slices'],
+  ['left drag', 'move the crosshair, in all pictures'],
+  ['right drag', 'window (sideways) and level (up and down)'],
+  ['Shift + drag', 'move the picture'],
+  ['Ctrl + wheel', 'zoom'],
+  ['double click', 'one picture large, and back']
+]
+
+export function keyTable(viewer: Viewer, onHelp: () => void, onText: () => void): Key[] {
+  const { store } = viewer
+  const next = <T>(list: T[], now: T): T => list[(list.indexOf(now) + 1) % list.length]
+  const compared = viewer.panels.length > 1
+  const keys: Key[] = [
+    { keys: ['ArrowDown', 'PageDown'], shown: '\u2193', words: 'next slice', act: () => viewer.scroll(1) },
+    { keys: ['ArrowUp', 'PageUp'], shown: '\u2191', words: 'previous slice', act: () => viewer.scroll(-1) },
+    { keys: ['Home'], shown: 'Home', words: 'first slice', act: () => viewer.toSlice(0) },
+    { keys: ['End'], shown: 'End', words: 'last slice', act: () => viewer.toSlice(Infinity) },
+    { keys: ['s'], shown: 's', words: 'thicker slab, then one slice again', act: () => store.set({ slab: next(slabs(viewer), store.state.slab) }) },
+    { keys: ['m'], shown: 'm', words: 'slab: mean or maximum', act: () => store.set({ slabKind: store.state.slabKind === 'mean' ? 'maximum' : 'mean' }) },
+    { keys: ['v'], shown: 'v', words: 'next view: from above, the chest wall, the side', act: () => store.set({ view: next(Object.keys(VIEWS) as ViewName[], store.state.view), zoom: 1, middle: [0, 0] }) },
+    { keys: ['t'], shown: 't', words: 'turn the view from above by 90\u00b0', act: () => store.set({ view: 'above', turn: (store.state.turn + 1) % 4, zoom: 1, middle: [0, 0] }) },
+    { keys: ['ArrowRight'], shown: '\u2192', words: 'wider window', act: () => changeWindow(viewer, null, 15, 0) },
+    { keys: ['ArrowLeft'], shown: '\u2190', words: 'narrower window', act: () => changeWindow(viewer, null, -15, 0) },
+    { keys: [']'], shown: ']', words: 'higher level (darker)', act: () => changeWindow(viewer, null, 0, 8) },
+    { keys: ['['], shown: '[', words: 'lower level (brighter)', act: () => changeWindow(viewer, null, 0, -8) },
+    { keys: ['+', '='], shown: '+', words: 'zoom in on the crosshair', act: () => zoomAbout(viewer, here(viewer), 1.25) },
+    { keys: ['-'], shown: '\u2212', words: 'zoom out', act: () => zoomAbout(viewer, here(viewer), 0.8) },
+    { keys: ['r'], shown: 'r', words: 'reset all but the crosshair\u2019s place', act: () => viewer.reset() },
+    { keys: ['c'], shown: 'c', words: 'crosshair', act: () => store.set({ crosshair: !store.state.crosshair }) }
+  ]
+  if (viewer.data.deformations.length > 0) {
+    keys.push(
+      { keys: ['g'], shown: 'g', words: 'deformation grid', act: () => store.set({ grid: !store.state.grid }) },
+      { keys: ['j'], shown: 'j', words: 'volume change (Jacobian)', act: () => store.set({ jacobian: !store.state.jacobian }) }
+    )
+  }
+  if (compared) {
+    keys.push(
+      { keys: ['b'], shown: 'b', words: 'blink: the other visit in the same place', act: () => viewer.blink() },
+      { keys: ['B'], shown: 'B', words: 'blink by itself, twice a second', act: () => store.set({ blinking: !store.state.blinking }) },
+      { keys: ['0', 'Escape'], shown: '0', words: 'side by side', act: () => store.set({ alone: null }) }
+    )
+    viewer.panels.forEach((panel, i) => {
+      keys.push({ keys: [String(i + 1)], shown: String(i + 1), words: `${panel.label} only`, act: () => store.set({ alone: i }) })
+    })
+  }
+  keys.push(
+    { keys: ['i'], shown: 'i', words: 'show or hide the text', act: onText },
+    { keys: ['?'], shown: '?', words: 'this list', act: onHelp }
+  )
+  return keys
+}
+
+export function listenToKeys(table: Key[]): void {
+  document.addEventListener('keydown', (event) => {
+    const { target } = event
+    const typing = target instanceof HTMLInputElement || target instanceof HTMLSelectElement
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return
+    const found = table.find(({ keys }) => keys.includes(event.key))
+    if (!found) return
+    event.preventDefault()
+    found.act()
+  })
+}
+
+export function helpDialog(table: Key[]): HTMLDialogElement {
+  const dialog = document.createElement('dialog')
+  dialog.className = 'help'
+  const heading = document.createElement('h2')
+  heading.textContent = 'Keys and mouse'
+  const list = document.createElement('dl')
+  for (const [shown, words] of [...table.map((key): [string, string] => [key.shown, key.words]), ...MOUSE]) {
+    const row = document.createElement('div')
+    const term = document.createElement('dt')
+    const cap = document.createElement('kbd')
+    cap.textContent = shown
+    term.append(cap)
+    const meaning = document.createElement('dd')
+    meaning.textContent = words
+    row.append(term, meaning)
+    list.append(row)
+  }
+  const close = document.createElement('button')
+  close.type = 'button'
+  close.textContent = 'Close'
+  close.addEventListener('click', () => dialog.close())
+  dialog.addEventListener('click', (event) => {
+    if (event.target === dialog) dialog.close()
+  })
+  dialog.append(heading, list, close)
+  return dialog
+}
+
+function here(viewer: Viewer): [number, number] {
+  const [right, up] = viewer.frame.toPicture(viewer.store.state.point)
+  return [right, up]
+}

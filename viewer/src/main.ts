@@ -1,0 +1,45 @@
+// The page's viewer, put into the element #viewer once the volumes are unpacked.
+
+import { Controls } from './controls'
+import { readPage } from './data'
+import { helpDialog, keyTable, listenToKeys } from './keys'
+import { listen } from './pointer'
+import './style.css'
+import { Viewer } from './viewer'
+
+const BLINK_MS = 500
+
+async function main(place: HTMLElement): Promise<void> {
+  const viewer = new Viewer(await readPage())
+  const { store } = viewer
+  const toggleHelp = (): void => (help.open ? help.close() : help.showModal())
+  const toggleText = (): void => void document.body.classList.toggle('no-text')
+  const table = keyTable(viewer, toggleHelp, toggleText)
+  const help = helpDialog(table)
+  const controls = new Controls(viewer, toggleHelp, toggleText)
+  place.replaceChildren(controls.element, viewer.element, help)
+  await viewer.attach()
+  controls.refresh()
+  for (const panel of viewer.panels) listen(viewer, panel)
+  listenToKeys(table)
+
+  let timer = 0
+  store.onChange((now, before) => {
+    if (now.blinking === before.blinking) return
+    window.clearInterval(timer)
+    if (now.blinking) timer = window.setInterval(() => viewer.blink(), BLINK_MS)
+  })
+  place.dataset.ready = 'true'
+}
+
+const place = document.getElementById('viewer')
+if (place) {
+  main(place).catch((error: unknown) => {
+    console.error(error)
+    const words = document.createElement('p')
+    words.className = 'failed'
+    const why = error instanceof Error ? error.message : String(error)
+    words.textContent = `The pictures cannot be drawn here: ${why} The viewer needs WebGL 2, as Firefox, Chrome, Edge and Safari have it.`
+    place.replaceChildren(words)
+  })
+}

@@ -1,0 +1,173 @@
+// What is drawn over a slice: volume change, the prior's grid, the crosshair, edges and a scale.
+
+import type { Deformation, Vec3 } from './data'
+import { isolines, planeOf } from './field'
+import type { Frame } from './frame'
+import type { State } from './state'
+import type { View2D } from './view2d'
+
+export const GRID_COLOUR = '#56b4e9'
+export const CROSSHAIR_COLOUR = '#f0e442'
+/** Purple where tissue is smaller than in the other visit, orange where it is larger. */
+export const SMALLER: Vec3 = [153, 120, 220]
+export const LARGER: Vec3 = [240, 150, 40]
+/** What the strongest colours may stand for: so many times the volume, or as many times less. */
+const RATIOS = [1.1, 1.2, 1.5, 2, 3, 5]
+const ratios = new WeakMap<Deformation, number>()
+
+export function drawOver(
+  canvas: HTMLCanvasElement,
+  view: View2D,
+  frame: Frame,
+  state: State,
+  deformation: Deformation | undefined
+): void {
+  const pen = canvas.getContext('2d')
+  if (!pen) return
+  pen.clearRect(0, 0, canvas.width, canvas.height)
+  const at = frame.toPicture(state.point)
+  if (deformation && (state.jacobian || state.grid)) {
+    pen.save()
+    clip(pen, view, frame)
+    pen.globalAlpha = state.opacity
+    if (state.jacobian) drawChange(pen, view, frame, deformation, at[2])
+    if (state.grid) drawGrid(pen, view, frame, deformation, at[2])
+    pen.restore()
+  }
+  if (state.crosshair) drawCrosshair(pen, view, at)
+  drawEdges(pen, view, frame)
+  drawScale(pen, view, frame)
+}
+
+/** The ratio of volumes at the ends of the colours: all but the largest two in a hundred changes are below. */
+export function ratioOf(deformation: Deformation): number {
+  let ratio = ratios.get(deformation)
+  if (ratio === undefined) {
+    const changes = deformation.fields[3].filter((value) => !Number.isNaN(value)).map(Math.abs).sort()
+    const most = 2 ** (changes[Math.floor(0.98 * changes.length)] ?? 0)
+    ratio = RATIOS.find((one) => one >= most - 1e-3) ?? RATIOS[RATIOS.length - 1]
+    ratios.set(deformation, ratio)
+  }
+  return ratio
+}
+
+function clip(pen: CanvasRenderingContext2D, view: View2D, frame: Frame): void {
+  const [left, top] = view.toCanvas(-frame.size[0] / 2, frame.size[1] / 2)
+  pen.beginPath()
+  pen.rect(left, top, frame.size[0] * view.pixelsPerMm, frame.size[1] * view.pixelsPerMm)
+  pen.clip()
+}
+
+function drawChange(pen: CanvasRenderingContext2D, view: View2D, frame: Frame, deformation: Deformation, eye: number): void {
+  const { n, m, first, step, values } = planeOf(deformation, 3, frame, eye)
+  const most = Math.log2(ratioOf(deformation))
+  const image = new ImageData(n, m)
+  for (let j = 0; j < m; j++) {
+    for (let i = 0; i < n; i++) {
+      const change = values[(m - 1 - j) * n + i]
+      if (Number.isNaN(change)) continue
+      const [r, g, b] = change < 0 ? SMALLER : LARGER
+      image.data.set([r, g, b, 255 * Math.min(1, Math.abs(change) / most)], 4 * (j * n + i))
+    }
+  }
+  const small = document.createElement('canvas')
+  small.width = n
+  small.height = m
+  small.getContext('2d')?.putImageData(image, 0, 0)
+  pen.imageSmoothingEnabled = true
+  // Numbers belong to the middles of pixels, so the picture reaches half a pixel beyond them.
+  const [left, top] = view.toCanvas(first[0] - step[0] / 2, first[1] + (m - 0.5) * step[1])
+  pen.drawImage(small, left, top, n * step[0] * view.pixelsPerMm, m * step[1] * view.pixelsPerMm)
+}
+
+function drawGrid(pen: CanvasRenderingContext2D, view: View2D, frame: Frame, deformation: Deformation, eye: number): void {
+  const spacing = gridSpacing(frame)
+  pen.strokeStyle = GRID_COLOUR
+  pen.lineWidth = Math.max(1, 1.25 * devicePixelRatio)
+  pen.beginPath()
+  for (const { axis } of [frame.axes[0], frame.axes[1]]) {
+    const plane = planeOf(deformation, axis, frame, eye)
+    let least = Infinity
+    let most = -Infinity
+    for (const value of plane.values) {
+      if (value < least) least = value
+      if (value > most) most = value
+    }
+    for (let level = Math.ceil(least / spacing) * spacing; level <= most; level += spacing) {
+      for (const [x, y, x1, y1] of isolines(plane, level)) {
+        pen.moveTo(...view.toCanvas(x, y))
+        pen.lineTo(...view.toCanvas(x1, y1))
+      }
+    }
+  }
+  pen.stroke()
+}
+
+/** Of the prior's grid: 1, 2, 5 or 10... mm, near a twelfth of the picture's longer side. */
+export function gridSpacing(frame: Frame): number {
+  return nice(Math.max(frame.size[0], frame.size[1]) / 12)
+}
+
+function nice(length: number): number {
+  const power = 10 ** Math.floor(Math.log10(length))
+  return [1, 2, 5, 10].map((digit) => digit * power).reduce((a, b) => (Math.abs(b - length) < Math.abs(a - length) ? b : a))
+}
+
+function drawCrosshair(pen: CanvasRenderingContext2D, view: View2D, at: Vec3): void {
+  const [x, y] = view.toCanvas(at[0], at[1]).map((pixel) => Math.round(pixel) + 0.5)
+  const gap = 9 * devicePixelRatio
+  pen.strokeStyle = CROSSHAIR_COLOUR
+  pen.globalAlpha = 0.85
+  pen.lineWidth = Math.max(1, Math.round(devicePixelRatio))
+  pen.beginPath()
+  for (const [x0, y0, x1, y1] of [
+    [0, y, x - gap, y],
+    [x + gap, y, view.width, y],
+    [x, 0, x, y - gap],
+    [x, y + gap, x, view.height]
+  ]) {
+    pen.moveTo(x0, y0)
+    pen.lineTo(x1, y1)
+  }
+  pen.stroke()
+  pen.globalAlpha = 1
+}
+
+function drawEdges(pen: CanvasRenderingContext2D, view: View2D, frame: Frame): void {
+  const [left, right, bottom, top] = frame.edges()
+  const { width, height } = view
+  const edge = 9 * devicePixelRatio
+  pen.fillStyle = '#c3ccd4'
+  pen.font = `${11 * devicePixelRatio}px system-ui, sans-serif`
+  pen.textAlign = 'center'
+  pen.textBaseline = 'middle'
+  write(pen, top, width / 2, edge)
+  write(pen, bottom, width / 2, height - edge)
+  for (const [text, x, turn] of [[left, edge, -1], [right, width - edge, 1]] as const) {
+    pen.save()
+    pen.translate(x, height / 2)
+    pen.rotate((turn * Math.PI) / 2)
+    write(pen, text, 0, 0)
+    pen.restore()
+  }
+}
+
+function drawScale(pen: CanvasRenderingContext2D, view: View2D, frame: Frame): void {
+  const length = nice(Math.min(frame.size[0], view.width / view.pixelsPerMm) / 4)
+  const dot = devicePixelRatio
+  const [x, y] = [12 * dot, view.height - 22 * dot]
+  pen.fillStyle = '#ffffff'
+  pen.fillRect(x, y, length * view.pixelsPerMm, 2 * dot)
+  pen.textAlign = 'left'
+  pen.textBaseline = 'bottom'
+  write(pen, `${length} mm`, x, y - 2 * dot)
+}
+
+/** With a dark rim, so that it can be read on tissue too. */
+function write(pen: CanvasRenderingContext2D, text: string, x: number, y: number): void {
+  pen.strokeStyle = 'rgb(0 0 0 / 80%)'
+  pen.lineWidth = 3 * devicePixelRatio
+  pen.lineJoin = 'round'
+  pen.strokeText(text, x, y)
+  pen.fillText(text, x, y)
+}
