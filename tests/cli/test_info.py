@@ -179,7 +179,7 @@ def test_a_geometry_beyond_all_measure_is_not_read(tmp_path: Path) -> None:
         file.truncate(MAX_BYTES + 1)
     ran = duotomo("info", path)
     assert ran.code == 2
-    assert f"expected at most {MAX_BYTES} bytes of geometry; got more" in ran.err
+    assert f"expected at most {MAX_BYTES} bytes of geometry; got " in ran.err
 
 
 def test_what_a_library_says_of_damaged_dicom_is_not_shown(

@@ -186,7 +186,7 @@ BAD_AXES = {**json.loads(SCAN.to_json()), "u_axis": [[1.0, 0.0, 0.0]] * 2 + [[fl
             r"expected pixel_spacing_mm as one positive finite number per axis",
         ),
         (_beside("s.json", "{"), {}, r"Acquisition\.from_json: expected JSON text; got"),
-        (_beside("s.json", "[" * 100_000), {}, r"expected JSON in s\.json; got: .*recursion"),
+        (_beside("s.json", "[" * 100_000), {}, r"s\.json: .* expected JSON text; got .*recursion"),
         (_beside("s.json", "{}"), {}, r"Acquisition\.from_json: expected kind 'Acquisition'; got None"),
         (_beside("s.json", json.dumps(BAD_AXES)), {}, r"expected u_axis to be finite; got .* in view 2"),
         (

@@ -49,7 +49,7 @@ class Task:
                 return suffix
         raise FileError(
             f"{WHERE}: expected an output for a {what} that ends in {', '.join(known)}; got "
-            f"{self.target.name!r}. Choose one of these."
+            f"{self.target.name!r} for {self.source.name}. Choose one of these."
         )
 
 

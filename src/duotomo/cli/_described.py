@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duotomo.cli._recognise import Kind, dicom_header
+from duotomo.cli._recognise import Kind, dicom_header, sop_class
 
 if TYPE_CHECKING:
     import torch
@@ -114,7 +114,7 @@ def _header_facts(path: Path) -> Facts | None:
         return None
     header = dicom_header(WHERE, files[0])
     n_rows, n_columns = frame_shape(header)
-    uid = pydicom().uid.UID(str(header.get("SOPClassUID", "")))
+    uid = pydicom().uid.UID(sop_class(header))
     return {
         "format": f"DICOM {uid.name if uid in pydicom()._uid_dict.UID_dictionary else 'of an unknown kind'}",
         "n_views": frame_count(header) if len(files) == 1 else len(files),
@@ -232,8 +232,7 @@ def registration_facts(path: Path) -> Facts:
     """Return which kind of registration a DICOM file has."""
     from duotomo.io.dicom.registration import SPATIAL
 
-    header = dicom_header(WHERE, path)
-    spatial = str(header.get("SOPClassUID", "")) == SPATIAL
+    spatial = sop_class(dicom_header(WHERE, path)) == SPATIAL
     return {"format": "DICOM Spatial Registration" if spatial else "DICOM Deformable Spatial Registration"}
 
 
@@ -242,24 +241,20 @@ def geometry_facts(path: Path) -> Facts:
     from duotomo.errors import DuotomoError, GeometryError
     from duotomo.geometry import Acquisition, VolumeGrid
     from duotomo.io.file_error import FileError
-    from duotomo.io.scan_geometry import MAX_BYTES
+    from duotomo.io.scan_geometry import geometry_text
+    from duotomo.io.scan_rtk import read_rtk_geometry
 
-    if path.suffix.lower() == ".xml":
-        from duotomo.io.scan_rtk import read_rtk_geometry
-
-        rtk = read_rtk_geometry(path)
-        return {"format": "RTK geometry", "n_views": len(rtk.source_mm)}
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise FileError(f"expected at most {MAX_BYTES} bytes of geometry; got more. Choose another file.")
-        text = path.read_text(encoding="utf-8")
+        if path.suffix.lower() == ".xml":
+            return {"format": "RTK geometry", "n_views": len(read_rtk_geometry(path).source_mm)}
+        text = geometry_text(path)
         try:
             return {"format": "geometry JSON", **acquisition_facts(Acquisition.from_json(text))}
         except GeometryError:
             if '"VolumeGrid"' not in text:
                 raise
             return {"format": "grid JSON", **grid_facts(VolumeGrid.from_json(text))}
-    except (DuotomoError, UnicodeDecodeError) as error:
+    except DuotomoError as error:
         raise FileError(f"{WHERE}: {path}: {error}") from error
 
 

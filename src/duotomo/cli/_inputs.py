@@ -192,6 +192,7 @@ def read_one(
     where: str, path: Path, options: ScanOptions, *, number: int, n_visits: int, talk: Talk
 ) -> tuple[Scan, tuple[str, ...]]:
     """Return one visit as line integrals, and in words what was done to make them."""
+    from duotomo.errors import DuotomoError
     from duotomo.io.scan import Values
     from duotomo.io.scan_file import read_scan
 
@@ -208,7 +209,10 @@ def read_one(
             repair_dead=not options.keep_dead,
             saturation=options.saturation,
         )
-        scan, words = to_line_integrals(scan, settings)
+        try:
+            scan, words = to_line_integrals(scan, settings)
+        except DuotomoError as error:
+            raise DuotomoError(f"{where}: {path}: {error}") from error
     for line in (*(f"Warning: {warning}" for warning in scan.warnings), *words):
         talk.progress(f"Visit {number}: {line}")
     return scan, words
@@ -281,9 +285,13 @@ def _grids(where: str, scans: Sequence[Scan], options: ScanOptions, talk: Talk) 
                 f"{where}: expected the thickness of the compressed breast; got none in the file of visit "
                 f"{number}. Pass it in mm: --thickness 50."
             )
-        grids.append(
-            grid_in_view(scan.acquisition, thickness_mm=thickness_mm, gap_mm=options.gap, spacing_mm=voxel)
-        )
+        try:
+            grid = grid_in_view(
+                scan.acquisition, thickness_mm=thickness_mm, gap_mm=options.gap, spacing_mm=voxel
+            )
+        except DuotomoError as error:
+            raise DuotomoError(f"{where}: visit {number}: {error}") from error
+        grids.append(grid)
     if options.gap == 0:
         talk.progress("The breast is taken to lie on the detector; --gap says how far above it it lies.")
     return grids

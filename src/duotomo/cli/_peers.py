@@ -38,6 +38,8 @@ def rtk_runs(
             geometry = rtk.ThreeDCircularProjectionGeometry.New()
         except (AttributeError, ImportError):
             return {}
+    # Platform threads, which end with the filter that began them; a pool that outlives it can crash at exit.
+    itk.MultiThreaderBase.SetGlobalDefaultThreader(0)
     vectors = (
         acquisition.sources_mm,
         acquisition.detector_centers_mm,

@@ -97,16 +97,24 @@ def dicom_header(where: str, path: Path) -> Any:
         ) from error
 
 
+def sop_class(header: Any) -> str:
+    """Return the UID that says what a DICOM file is; "" if it has none."""
+    from duotomo.io.dicom.header import quiet
+
+    # pydicom looks at a value when it is asked for, and warns then.
+    with quiet():
+        return str(header.get("SOPClassUID", ""))
+
+
 def _dicom(where: str, path: Path) -> Kind:
     from duotomo.io.dicom.registration import DEFORMABLE, SPATIAL
     from duotomo.io.dicom.tomosynthesis_reader import SOP_CLASS
 
-    kind = str(dicom_header(where, path).get("SOPClassUID", ""))
     return {
         SOP_CLASS: Kind.VOLUME,
         SPATIAL: Kind.REGISTRATION,
         DEFORMABLE: Kind.REGISTRATION,
-    }.get(kind, Kind.SCAN)
+    }.get(sop_class(dicom_header(where, path)), Kind.SCAN)
 
 
 def _hdf5(where: str, path: Path) -> Kind:

@@ -61,7 +61,7 @@ def read_settings(path: Path, *, command: str, known: Sequence[str]) -> dict[str
                 f"Check the path."
             )
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         said = getattr(error, "strerror", None) or error
         raise FileError(
             f"{where}: expected TOML in {path}; got: {said}. Check the path and the file."

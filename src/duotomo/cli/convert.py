@@ -62,7 +62,7 @@ def convert(
     from duotomo.io.file_error import FileError
 
     talk = Talk(quiet=quiet, as_json=as_json)
-    if source.resolve() == target.resolve():
+    if source == target or (source.exists() and target.exists() and source.samefile(target)):
         raise FileError(
             f"{WHERE}: expected an output beside the input; got {target} for both. Choose another name."
         )

@@ -1,141 +1,177 @@
-"""`duotomo demo`: simulate a scan, reconstruct it, and draw what came out beside the truth."""
+"""`duotomo demo`: the whole way from two scans of one breast to a new mass in their difference."""
 
 from __future__ import annotations
 
-import math
-import time
-from enum import Enum
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from duotomo.cli._common import (
+    DONE,
+    Device,
+    DeviceOption,
+    JsonOption,
+    QuietOption,
+    ResumeOption,
+    Talk,
+    ThreadsOption,
+    prepare,
+)
+
 if TYPE_CHECKING:
-    import torch
-    from rich.console import Console
+    from duotomo.cli._demo_numbers import Found
+    from duotomo.cli._demo_pair import Pair
 
-    from duotomo.geometry import Acquisition, VolumeGrid
-    from duotomo.operators import LinearOperator
-    from duotomo.phantoms import Toroid
-    from duotomo.solvers import Cgls, Solution, Step
+WHERE = "duotomo demo"
 
-_EDGE_MM = 70.0
-_GAP_MM = 5.0
-_FINER = 2
+NOW, PRIOR, RESULT, PICTURE = "current.h5", "prior.h5", "result", "change"
 
+TRANSFORM = "bspline:4,4,6"
+"""About 44 x 53 x 48 mm (z, y, x) between control points: squeezed tissue moves smoothly."""
 
-class Device(Enum):
-    """Where to compute."""
-
-    CPU = "cpu"
-    CUDA = "cuda"
+WINDOW_PER_MM = (0.035, 0.095)
+"""From just below fat to just above skin."""
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("out/demo"),
-    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.CPU,
-    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
-    size: Annotated[int, typer.Option(min=8, help="Voxels along an edge of the 70 mm cube.")] = 70,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of the reconstruction.")] = 20,
+    out: Annotated[Path, typer.Option(help="Folder to write to; nothing is written elsewhere.")] = Path(
+        "out/demo"
+    ),
+    device: DeviceOption = Device.CPU,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the noise.")] = 0,
+    voxel: Annotated[
+        float, typer.Option(min=0.25, max=6, help="In plane, and of the pixels, mm; slices are twice as far.")
+    ] = 1.0,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Most steps of every stage of the estimation.")
+    ] = None,
+    threads: ThreadsOption = None,
+    resume: ResumeOption = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Simulate one scan of a ring in soft tissue, 11 views over +-25 degrees, and reconstruct it."""
-    # Imported here: `duotomo --help` needs none of it.
-    import numpy as np
-    import torch
-    from rich.console import Console
+    """Scan a built-in breast at two visits, find its motion between them, and show what is new.
 
-    from duotomo.operators import Projector
-    from duotomo.report import three_views
-    from duotomo.simulate import scan
-    from duotomo.solvers import Cgls
+    At the prior visit the breast was thicker between the plates, and turned by 5 degrees. Since then a mass
+    of 8 mm has grown. The scans become files, and `duotomo joint` makes the rest of them, as it would of
+    real ones. About a minute on two cores, and two when the loops have to be compiled first.
 
-    console = Console(highlight=False, soft_wrap=True)
-    if device is Device.CUDA and not torch.cuda.is_available():
-        raise typer.BadParameter("no CUDA device is available here; use --device cpu", param_hint="--device")
-    grid, acquisition, phantom = _set_up(size)
-    out.mkdir(parents=True, exist_ok=True)
+    Example: duotomo demo --out out/demo
+    """
+    from duotomo.cli._demo_pair import Pair
+    from duotomo.io.paths import make_folder
 
-    console.print(f"Volume {grid.shape} (z, y, x), {grid.spacing_mm[0]:g} mm voxels")
-    console.print(
-        f"Projections {acquisition.shape} (view, v, u), {acquisition.pixel_spacing_mm[0]:g} mm pixels"
+    talk = Talk(quiet=quiet, as_json=as_json)
+    prepare(WHERE, device=device, threads=threads, seed=seed)
+    make_folder(WHERE, out, choice="--out")
+    pair = Pair(voxel_mm=voxel, seed=seed, device=device.value)
+    _write_scans(talk, out, pair)
+    words = [
+        "joint",
+        out / NOW,
+        out / PRIOR,
+        "--transform",
+        TRANSFORM,
+        "--voxel",
+        f"{2 * voxel:g},{voxel:g},{voxel:g}",
+    ]
+    words += ["--out", out / RESULT]
+    for option, value in (("--steps", steps), ("--threads", threads)):
+        words += [] if value is None else [option, value]
+    words += ["--device", device.value] if device is not Device.CPU else []
+    words += ["--resume"] if resume else []
+    code = _run(talk, [str(word) for word in words], silent=quiet or as_json)
+    if code != DONE:
+        raise typer.Exit(code)
+    talk.finish(_show(talk, out, pair))
+
+
+def _write_scans(talk: Talk, out: Path, pair: Pair) -> None:
+    from duotomo.cli._demo_pair import NOW_MM, PRIOR_MM, PRIOR_ROLL_DEG
+    from duotomo.io.scan_hdf5 import write_scan
+
+    shape = pair.acquisition.shape
+    talk.progress(f"A breast is squeezed by finite elements, and scanned twice: {shape} (view, v, u)")
+    write_scan(out / NOW, pair.now())
+    talk.progress(f"  {out / NOW}: today, {NOW_MM:g} mm thick, with a new mass")
+    write_scan(out / PRIOR, pair.prior())
+    talk.progress(f"  {out / PRIOR}: before, {PRIOR_MM:g} mm thick, turned by {PRIOR_ROLL_DEG:g} degrees")
+
+
+def _run(talk: Talk, words: list[str], *, silent: bool) -> int:
+    """Run another command in this process, as the shell would, and return its exit code."""
+    from duotomo.cli import main
+
+    talk.progress(f"$ duotomo {shlex.join(words)}")
+    code: int | None = typer.main.get_command(main)(
+        [*words, *(["--quiet"] if silent else [])], prog_name="duotomo", standalone_mode=False
     )
-    console.print(f"Memory: about {_memory_bytes(grid, acquisition) / 2**20:.0f} MiB of arrays")
+    return code or DONE
 
-    projector = Projector(grid=grid, acquisition=acquisition)
-    with console.status("Compiling the projector's kernels"):
-        seconds = time.perf_counter()
-        projector.adjoint(projector(torch.zeros(grid.shape, device=device.value)))
-        seconds = time.perf_counter() - seconds
-    console.print(f"Kernels compiled and run once in {seconds:.1f} s; later runs find them in the cache")
 
-    with console.status("Simulating the scan on a finer grid, with Poisson noise"):
-        generator = torch.Generator(device=device.value).manual_seed(seed)
-        projections = scan(phantom, grid, acquisition, generator=generator, finer=_FINER)
-        truth = torch.from_numpy(phantom.voxels(grid, dtype=np.float32))
+def _show(talk: Talk, out: Path, pair: Pair) -> dict[str, Any]:
+    """Draw and say what came out beside the truth, and return what --json shows."""
+    from duotomo.cli._demo_numbers import compare
+    from duotomo.cli._demo_pair import MASS_RADIUS_MM
+    from duotomo.io import read_result
+    from duotomo.report.page import PAGE
 
-    seconds = time.perf_counter()
-    solution = _solve(console, Cgls(n_steps=steps), projector, projections)
-    seconds = time.perf_counter() - seconds
-    volume = solution.value.cpu()
-    relative_error = float(((volume - truth) ** 2).sum() / (truth**2).sum())
-    console.print(f"CGLS: {solution.status.value} after {solution.n_steps} steps in {seconds:.1f} s")
-    console.print(f"Relative error |f - truth|^2 / |truth|^2: {relative_error:.4f}")
-
-    np.save(out / "volume.npy", volume.numpy())
-    (out / "grid.json").write_text(grid.to_json() + "\n")
-    three_views(
-        out / "three_views.png", columns={"truth": truth, "reconstruction": volume}, grid=grid, unit="1/mm"
+    found = compare(read_result(out / RESULT), pair.landmarks_mm(), pair.mass_mm, MASS_RADIUS_MM)
+    picture = _draw(out, found, pair.mass_mm)
+    rows = (
+        ("against the truth", "before registration", "after"),
+        ("tissue is off by", *(f"{tre_mm:.2f} mm" for tre_mm in found.tre_mm)),
+        ("difference at the mass", *(f"{one.mass_per_mm:+.4f} / mm" for one in found.changes)),
+        ("difference elsewhere", *(f"{one.elsewhere_per_mm:.4f} / mm" for one in found.changes)),
+        ("the mass stands out by", *(f"{one.contrast:.1f} times" for one in found.changes)),
     )
-    console.print("Wrote")
-    for name in ("volume.npy", "grid.json", "three_views.png"):
-        console.print(f"  {out / name}")
+    talk.say("")
+    for name, before, after in rows:
+        talk.say(f"{name:<24}{before:>20}{after:>16}")
+    x, y, z = pair.mass_mm
+    page = out / RESULT / PAGE
+    talk.say("")
+    talk.say(f"The mass is at x = {x:.0f}, y = {y:.0f}, z = {z:.0f} mm: {picture}")
+    if page.exists():
+        talk.say(f"Open {page}: its third picture is today less the prior visit, and the bright spot is new.")
+    else:
+        talk.say("There is no page to open: the viewer is not built. The picture shows the same.")
+    return {
+        "status": "done",
+        "out": str(out),
+        "page": str(page) if page.exists() else None,
+        "picture": str(picture),
+        "mass_mm": [x, y, z],
+        **{
+            when: {
+                "tre_mm": tre_mm,
+                "mass_per_mm": one.mass_per_mm,
+                "elsewhere_per_mm": one.elsewhere_per_mm,
+                "contrast": one.contrast,
+            }
+            for when, tre_mm, one in zip(("before", "after"), found.tre_mm, found.changes, strict=True)
+        },
+    }
 
 
-def _set_up(size: int) -> tuple[VolumeGrid, Acquisition, Toroid]:
-    from duotomo.geometry import Acquisition, VolumeGrid
-    from duotomo.phantoms import EllipticCylinder, Toroid
+def _draw(out: Path, found: Found, mass_mm: tuple[float, float, float]) -> Path:
+    from duotomo.report import slices
 
-    spacing_mm = _EDGE_MM / size
-    grid = VolumeGrid.on_detector((size,) * 3, (spacing_mm,) * 3, gap_mm=_GAP_MM)
-    acquisition = Acquisition.arc(
-        n_views=11,
-        angle_range_rad=math.radians(50),
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        # As wide as the cube's shadow in the outermost views, so that no view is cut off.
-        detector_shape=(math.ceil(84 / spacing_mm), math.ceil(168 / spacing_mm)),
-        pixel_spacing_mm=(spacing_mm, spacing_mm),
+    now, as_it_was, registered = found.volumes
+    picture, _ = slices(
+        out / PICTURE,
+        rows={"today": now, "prior, as it was": as_it_was, "prior, registered": registered},
+        differences={
+            "today less prior, as it was": now - as_it_was,
+            "today less prior, registered": now - registered,
+        },
+        grid=found.grid,
+        unit="1/mm",
+        window=WINDOW_PER_MM,
+        difference_limit=0.03,
+        at_mm=mass_mm,
+        arrows=[mass_mm],
     )
-    z, y, x = grid.center_mm
-    # Tissue from face to face in z: the height of the compression paddle is known in a real scan.
-    body = EllipticCylinder(center_mm=(x, y, z), radii_mm=(32.0, 32.0), height_mm=_EDGE_MM, value=0.046)
-    phantom = Toroid(
-        center_mm=(x, y, z), major_radius_mm=16.0, minor_radius_mm=7.0, value=0.034, modulation=0.5, body=body
-    )
-    return grid, acquisition, phantom
-
-
-def _memory_bytes(grid: VolumeGrid, acquisition: Acquisition) -> int:
-    n_voxels, n_pixels, single, double = grid.n_voxels, math.prod(acquisition.shape), 4, 8
-    simulating = (single + double) * n_voxels * _FINER**3 + 3 * double * n_pixels
-    solving = single * (4 * n_voxels + 3 * n_pixels)
-    return max(simulating, solving)
-
-
-def _solve(console: Console, solver: Cgls, operator: LinearOperator, projections: torch.Tensor) -> Solution:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    with Progress(
-        TextColumn("Reconstructing"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-        console=console,
-    ) as progress:
-        task = progress.add_task("", total=solver.n_steps)
-
-        def advance(_: Step) -> None:
-            progress.advance(task)
-
-        return solver.solve(operator, projections, on_step=advance)
+    return picture

@@ -89,7 +89,6 @@ def register(
     Example: duotomo register 2024.nii.gz 2023.nii.gz --transform bspline:7,9,9 --out result
     """
     from duotomo.errors import DuotomoError
-    from duotomo.io import read_volume
     from duotomo.io.folder_lock import locked
     from duotomo.io.paths import make_folder
     from duotomo.io.result_index import INDEX, read_index
@@ -103,7 +102,7 @@ def register(
     chosen = (*(formats or ()), *((Format.DICOM,) if dicom else ()))
     check_libraries(chosen)
     model = Model.parse(transform)
-    fixed, moved = (_on(device, read_volume(path)) for path in (reference, moving))
+    fixed, moved = (_volume(device, path) for path in (reference, moving))
     priors = Priors() if bending is None else Priors(bending=bending)
     schedule = Settings.staged(fixed[1], model, priors=priors)
     make_folder(WHERE, out, choice="--out")
@@ -135,10 +134,17 @@ def register(
         raise typer.Exit(DIVERGED)
 
 
-def _on(device: Device, placed: Placed) -> Placed:
+def _volume(device: Device, path: Path) -> Placed:
     import torch
 
-    volume, grid = placed
+    from duotomo.cli._volumes import read_any_volume
+    from duotomo.io.file_error import FileError
+
+    volume, grid = read_any_volume(path)
+    if not bool(torch.isfinite(volume).all()):
+        raise FileError(
+            f"{WHERE}: {path}: expected finite voxels; got NaN or infinity among them. Fill them first."
+        )
     return volume.to(device=device.value, dtype=torch.float32), grid
 
 

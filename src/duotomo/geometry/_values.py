@@ -13,6 +13,11 @@ from duotomo.errors import GeometryError
 
 Triple = tuple[float, float, float]
 
+LEAST_MM, MOST_MM = 1e-6, 1e9
+"""Of a length, and of a coordinate, in mm: beyond these a unit is wrong, and squares may overflow."""
+
+_MOST_WORDS = 200
+
 
 def counts(where: str, name: str, values: object, axes: Sequence[str]) -> tuple[int, ...]:
     """Return one positive integer per axis."""
@@ -21,7 +26,7 @@ def counts(where: str, name: str, values: object, axes: Sequence[str]) -> tuple[
     try:
         numbers = tuple(operator.index(value) for value in values)  # type: ignore[attr-defined]
     except TypeError:
-        raise GeometryError(f"{label}; got {values!r}. {remedy}") from None
+        raise GeometryError(f"{label}; got {short(values)}. {remedy}") from None
     if len(numbers) != len(axes) or min(numbers) < 1:
         raise GeometryError(f"{label}; got {numbers}. {remedy}")
     return numbers
@@ -35,10 +40,14 @@ def lengths_mm(
     label = f"{where}: expected {name} as one {kind} number per axis ({', '.join(axes)})"
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise GeometryError(f"{label}; got {values!r}. Give millimetres.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise GeometryError(f"{label}; got {short(values)}. Give millimetres.") from None
     if array.shape != (len(axes),) or not np.isfinite(array).all() or (positive and (array <= 0).any()):
-        raise GeometryError(f"{label}; got {array.tolist()}. Give millimetres.")
+        raise GeometryError(f"{label}; got {short(array.tolist())}. Give millimetres.")
+    if (np.abs(array) > MOST_MM).any() or (positive and (array < LEAST_MM).any()):
+        raise GeometryError(
+            f"{label}, from {LEAST_MM:g} to {MOST_MM:g} mm; got {array.tolist()}. Check the unit."
+        )
     return tuple(array.tolist())
 
 
@@ -47,8 +56,8 @@ def triples(where: str, name: str, values: object) -> tuple[Triple, ...]:
     label = f"{where}: expected {name} as (view, xyz) = (n_views, 3) numbers"
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise GeometryError(f"{label}; got {values!r}. Give one xyz triple per view.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise GeometryError(f"{label}; got {short(values)}. Give one xyz triple per view.") from None
     if array.size == 0:
         raise GeometryError(f"{label}; got zero views. Give at least one view.")
     if array.ndim != 2 or array.shape[1] != 3:
@@ -59,8 +68,23 @@ def triples(where: str, name: str, values: object) -> tuple[Triple, ...]:
                 f"{where}: expected {name} to be finite; got {row.tolist()} in view {view}. "
                 f"Correct or drop that view."
             )
+        if (np.abs(row) > MOST_MM).any():
+            raise GeometryError(
+                f"{where}: expected {name} within {MOST_MM:g} mm; got {row.tolist()} in view {view}. "
+                f"Check the unit."
+            )
     # Adding zero turns -0.0 into 0.0, which prints the way it compares.
     return tuple((x, y, z) for x, y, z in (array + 0.0).tolist())
+
+
+def short(value: object) -> str:
+    """Return how Python writes a value, its start if that is long.
+
+    >>> short([1.5, None])
+    '[1.5, None]'
+    """
+    text = repr(value)
+    return text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}..."
 
 
 def factors(where: str, factor: object, axes: Sequence[str]) -> tuple[int, ...]:
@@ -82,7 +106,7 @@ def load_json(kind: str, names: Sequence[str], text: str) -> dict[str, Any]:
     remedy = f"Pass text written by {kind}.to_json()."
     try:
         content = json.loads(text)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise GeometryError(f"{where}: expected JSON text; got {error}. {remedy}") from None
     if not isinstance(content, dict):
         raise GeometryError(f"{where}: expected a JSON object; got {type(content).__name__}. {remedy}")

@@ -12,7 +12,7 @@ import torch
 
 from duotomo.io.file_error import FileError
 from duotomo.io.fingerprint import differing
-from duotomo.io.hdf5 import Kind, numbered, part, put, put_text, reading, tensor, text, writing
+from duotomo.io.hdf5 import Kind, numbered, numbers, part, put, put_text, reading, tensor, text, writing
 from duotomo.io.paths import AnyPath
 from duotomo.methods.state import Record, State
 from duotomo.solvers import Status
@@ -109,7 +109,7 @@ def _history(group: Any) -> tuple[Record, ...]:
     columns: dict[str, list[Any]] = {}
     for field in fields(Record):
         data = part(group, field.name)
-        columns[field.name] = data[...].tolist()
+        columns[field.name] = numbers(group, field.name).tolist()
         if field.type not in _DTYPES:
             names = json.loads(text(data, "names"))
             columns[field.name] = [names[index] for index in columns[field.name]]

@@ -17,6 +17,7 @@ from duotomo.io.nifti_bytes import nifti_bytes
 from duotomo.io.paths import AnyPath, replacing, source, target
 from duotomo.io.patient_frame import itk_image, lps, ras_affine
 from duotomo.io.placement import Placement, from_itk, place
+from duotomo.io.volume_itk import read_itk_image
 from duotomo.transforms import DisplacementField, Transform
 
 SUFFIXES = (".nii.gz", ".nii", ".mha")
@@ -105,18 +106,8 @@ def _write_nifti(path: Path, vectors: NDArray[np.float64], grid: VolumeGrid) -> 
 
 
 def _read_mha(path: Path) -> Placement:
-    sitk = simpleitk()
-    try:
-        image = sitk.ReadImage(str(path))
-    except RuntimeError as error:
-        raise _damaged(error) from error
-    found = (image.GetDimension(), image.GetNumberOfComponentsPerPixel())
-    if found != (3, 3):
-        raise FileError(
-            f"expected an image of 3 dimensions and 3 components; got {found[0]} and {found[1]}. "
-            f"Choose an image of displacements."
-        )
-    return from_itk(image, sitk.GetArrayFromImage(image))
+    image = read_itk_image(path, n_components=3)
+    return from_itk(image, simpleitk().GetArrayFromImage(image))
 
 
 def _read_nifti(path: Path) -> Placement:

@@ -29,6 +29,9 @@ def durable(where: str, path: Path) -> Iterator[Path]:
     """
     # The suffix stays: libraries choose the format by it.
     fresh = path.with_name(f"{UNFINISHED}{path.name}")
+    if fresh.is_symlink():
+        # Written through, it would change a file elsewhere.
+        fresh.unlink()
     try:
         yield fresh
         # Otherwise the new name could reach the disk before what it names.

@@ -16,6 +16,8 @@ from duotomo.io.durable import durable
 from duotomo.io.file_error import FileError, reason
 from duotomo.io.libraries import _library
 from duotomo.io.paths import AnyPath, source, target
+from duotomo.io.size_check import MAX_BYTES
+from duotomo.io.stacks.hdf5 import checked_read
 
 SUFFIXES = (".h5", ".hdf5")
 
@@ -84,7 +86,17 @@ def array(group: Any, name: str, axes: Sequence[str]) -> NDArray[Any]:
         raise FileError(
             f"expected float32 or float64 ({', '.join(axes)}) at {_at(group, name)}; got {came}. Convert it."
         )
-    return np.ascontiguousarray(data[...], dtype=dtype.newbyteorder("="))
+    return numbers(group, name)
+
+
+def numbers(group: Any, name: str) -> NDArray[Any]:
+    """Return an array of any numbers and axes, once its size has been looked at."""
+    data = part(group, name)
+    if getattr(data, "shape", None) == (0,):
+        return np.zeros(0, dtype=data.dtype)
+    if not getattr(data, "shape", None):
+        raise FileError(f"expected an array of numbers at {_at(group, name)}; got none. Write it anew.")
+    return checked_read(data, _at(group, name), max_bytes=MAX_BYTES)
 
 
 def tensor(group: Any, name: str, axes: Sequence[str]) -> torch.Tensor:
@@ -105,6 +117,11 @@ def part(group: Any, name: str) -> Any:
         raise FileError(
             f"expected {_at(group, name)} in the file; got {sorted(group)} there. "
             f"Write it, or choose another file."
+        )
+    link = group.get(name, getlink=True)
+    if isinstance(link, _library("h5py").ExternalLink):
+        raise FileError(
+            f"expected {_at(group, name)} in the file; got a link to another file. Copy it into this one."
         )
     return group[name]
 
@@ -129,7 +146,7 @@ def numbered(group: Any) -> list[Any]:
         raise FileError(
             f"expected members 0, 1, ... without a gap in {group.name}; got {sorted(group)}. Rename them."
         )
-    return [group[name] for name in expected]
+    return [part(group, name) for name in expected]
 
 
 def _at(group: Any, name: str) -> str:

@@ -6,7 +6,9 @@ import math
 import struct
 from pathlib import Path
 
-from duotomo.io.file_error import FileError
+from duotomo.io.file_error import FileError, reason
+from duotomo.io.libraries import _library
+from duotomo.io.stacks.hdf5 import check_stored
 
 _MATLAB_HEADER = struct.Struct("<5i")
 # Bytes of a number, by the type code of MATLAB's level-4 format.
@@ -87,11 +89,28 @@ def _check_matlab(path: Path) -> None:
 
 
 def _check_hdf5(path: Path) -> None:
-    """HDF5 checks its own length; but SimpleITK would take the first transform of many."""
+    """HDF5 checks its own length; but SimpleITK would take the first transform of many, of any size."""
+    _check_sizes(path)
     data = path.read_bytes()
     if b"CompositeTransform_" not in data:
         # Each transform has a dataset of this name.
         _check_one(data.count(b"TransformType"))
+
+
+def _check_sizes(path: Path) -> None:
+    library = _library("h5py")
+
+    def look(name: str, item: object) -> None:
+        if isinstance(item, library.Dataset) and item.size and item.dtype.kind in "iuf":
+            check_stored(item, name)
+
+    try:
+        with library.File(path, "r") as file:
+            file.visititems(look)
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise _damaged("HDF5 that can be read", reason(error)) from error
 
 
 def _check_one(n: int) -> None:

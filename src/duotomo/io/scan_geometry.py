@@ -137,20 +137,24 @@ def read_geometry(path: Path, stack: Stack) -> Placed:
         raise FileError(
             f"expected a geometry that ends in .json or .xml; got {path.name!r}. Rename the file."
         )
+    try:
+        acquisition = Acquisition.from_json(geometry_text(path))
+    except GeometryError as error:
+        raise FileError(f"{path.name}: {error}") from error
+    return Placed(acquisition=acquisition, facts={"geometry": "geometry JSON"})
+
+
+def geometry_text(path: Path) -> str:
+    """Return the text of a geometry JSON, if it is text and not too long."""
     size = path.stat().st_size
     if size > MAX_BYTES:
         raise FileError(f"expected at most {MAX_BYTES} bytes of geometry; got {size}. Choose another file.")
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise FileError(
             f"expected JSON text in UTF-8 in {path.name}; got: {error}. Write it anew."
         ) from error
-    try:
-        acquisition = Acquisition.from_json(text)
-    except RecursionError as error:
-        raise FileError(f"expected JSON in {path.name}; got: {error}. Write it anew.") from error
-    return Placed(acquisition=acquisition, facts={"geometry": "geometry JSON"})
 
 
 def _rtk(path: Path, stack: Stack) -> Placed:

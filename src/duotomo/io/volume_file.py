@@ -19,6 +19,7 @@ from duotomo.io.nifti_bytes import nifti_bytes
 from duotomo.io.paths import AnyPath, source, target
 from duotomo.io.patient_frame import ras_affine
 from duotomo.io.placement import Placement, place
+from duotomo.io.stacks.stack import check_numbers
 from duotomo.io.volume_itk import SUFFIXES as ITK_SUFFIXES
 from duotomo.io.volume_itk import read_itk_volume, write_itk_volume
 
@@ -113,6 +114,7 @@ def _contents(path: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
         raise FileError(
             f"expected an image that can be read; got: {reason(error)}. Check that the file is complete."
         ) from error
+    check_numbers(values.dtype, path.name)
     if not has_place:
         raise FileError("expected an sform or a qform; got neither. Set one: it says where the voxels are.")
     precise = values.dtype.kind == "f" and values.dtype.itemsize == 8

@@ -30,6 +30,19 @@ def write_itk_volume(path: Path, values: NDArray[Any], grid: VolumeGrid) -> None
 
 def read_itk_volume(path: Path) -> Placement:
     """Return the (z, y, x) values of an image where it lies, as the only component of its vectors."""
+    image = read_itk_image(path, n_components=1)
+    values = simpleitk().GetArrayFromImage(image)
+    precise = values.dtype.kind == "f" and values.dtype.itemsize == 8
+    return place(
+        vectors=values.astype(np.float64 if precise else np.float32)[None],
+        direction=lps(np.reshape(image.GetDirection(), (3, 3)).T).T,
+        first_mm=lps(image.GetOrigin()),
+        spacing_mm=np.array(image.GetSpacing()),
+    )
+
+
+def read_itk_image(path: Path, *, n_components: int) -> Any:
+    """Return a `.mha` or `.nrrd` image of 3 dimensions, whose size was checked before memory was taken."""
     with path.open("rb") as file:
         header = file.read(_MOST_HEADER)
     # The text ends at an empty line, or at the line that names the data.
@@ -43,29 +56,22 @@ def read_itk_volume(path: Path) -> Placement:
     try:
         reader.ReadImageInformation()
         found = (reader.GetDimension(), reader.GetNumberOfComponents())
-        if found != (3, 1):
+        if found != (3, n_components):
             raise FileError(
-                f"expected an image of 3 dimensions and 1 component; got {found[0]} and {found[1]}. "
-                f"Choose an image of one volume."
+                f"expected an image of 3 dimensions and {n_components} component{'s' * (n_components > 1)}; "
+                f"got {found[0]} and {found[1]}. Choose an image of "
+                f"{'one volume' if n_components == 1 else 'displacements'}."
             )
         bits = re.match(r"\d+", sitk.GetPixelIDValueAsString(reader.GetPixelID()))
         check_size(
             path.name,
-            reader.GetSize()[::-1],
+            (*reader.GetSize()[::-1], n_components),
             int(bits[0]) // 8 if bits else 1,
             stored_bytes=path.stat().st_size,
             compressed=re.search(_PACKED[path.suffix], header, re.MULTILINE) is not None,
         )
-        image = reader.Execute()
+        return reader.Execute()
     except RuntimeError as error:
         raise FileError(
             f"expected an image that can be read; got: {reason(error)}. Check that the file is complete."
         ) from error
-    values = sitk.GetArrayFromImage(image)
-    precise = values.dtype.kind == "f" and values.dtype.itemsize == 8
-    return place(
-        vectors=values.astype(np.float64 if precise else np.float32)[None],
-        direction=lps(np.reshape(image.GetDirection(), (3, 3)).T).T,
-        first_mm=lps(image.GetOrigin()),
-        spacing_mm=np.array(image.GetSpacing()),
-    )

@@ -20,6 +20,10 @@ _LINEAR: dict[str, Callable[[VolumeGrid], Transform]] = {
 }
 
 
+MOST_POINTS = 10_000_000
+"""Of a lattice: more than a clinical volume has at one for each cubic millimetre."""
+
+
 @dataclass(frozen=True)
 class Model:
     """How a breast may move between visits; `build` makes the transform on a grid.
@@ -54,6 +58,10 @@ class Model:
             raise DuotomoError(
                 f"Model: expected three counts of control points (z, y, x); got {points!r}. Write for "
                 f"example 'bspline:9,9,9'."
+            )
+        if counts is not None and math.prod(counts) > MOST_POINTS:
+            raise DuotomoError(
+                f"Model: expected at most {MOST_POINTS} control points; got {points}. Use a coarser lattice."
             )
         return cls(name, counts)
 

@@ -20,6 +20,9 @@ DEFLATED = "1.2.840.10008.1.2.1.99"
 
 _CHUNK = 2**20
 
+DEFLATED_SLACK, DEFLATED_TIMES = 2**26, 100
+"""A deflated file may grow to so many bytes, and by so many times: images do not shrink by as much."""
+
 _GROUPS = {
     "DetectorActiveAreaOrientation": "IsocenterReferenceSystemSequence",
     "DetectorActiveAreaTLHCPosition": "IsocenterReferenceSystemSequence",
@@ -74,7 +77,8 @@ def is_dicom(path: Path) -> bool:
 def read_dataset(path: Path, *, pixels: bool, max_bytes: int = MAX_BYTES) -> Any:
     """Return the dataset of a DICOM file, with or without its pixel data.
 
-    A deflated file is inflated once without keeping it, and refused if it grows beyond `max_bytes`.
+    A deflated file is inflated once without keeping it, and refused if it grows as no image does, or beyond
+    `max_bytes`.
     """
     library = pydicom()
     if not is_dicom(path):
@@ -88,13 +92,15 @@ def read_dataset(path: Path, *, pixels: bool, max_bytes: int = MAX_BYTES) -> Any
 
 def _check_deflated(path: Path, start: int, max_bytes: int) -> None:
     inflate, n_bytes = zlib.decompressobj(-zlib.MAX_WBITS), 0
+    limit = min(max_bytes, DEFLATED_SLACK + DEFLATED_TIMES * path.stat().st_size)
     with path.open("rb") as file:
         file.seek(start)
-        while chunk := inflate.unconsumed_tail or file.read(_CHUNK):
+        # After the end of the stream, zlib keeps what is left of its input for ever.
+        while not inflate.eof and (chunk := inflate.unconsumed_tail or file.read(_CHUNK)):
             n_bytes += len(inflate.decompress(chunk, _CHUNK))
-            if n_bytes > max_bytes:
+            if n_bytes > limit:
                 raise FileError(
-                    f"expected a deflated file of at most {in_words(max_bytes)}; got one that is larger. "
+                    f"expected a deflated file of at most {in_words(limit)}; got one that is larger. "
                     f"Check where it comes from."
                 )
 

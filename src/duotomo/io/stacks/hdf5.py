@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ from numpy.typing import NDArray
 
 from duotomo.io.file_error import FileError
 from duotomo.io.libraries import _library
-from duotomo.io.size_check import check_size
+from duotomo.io.size_check import MAX_BYTES, check_size
 from duotomo.io.stacks.stack import Request, Stack, as_views, check_numbers, choose, damaged
 
 _MOST_MEMBERS = 10_000
+_LARGE_CHUNK = 2**24
 
 
 def read_hdf5(request: Request) -> Stack:
@@ -41,6 +43,12 @@ def read_hdf5_array(request: Request) -> NDArray[Any]:
 def checked_read(data: Any, name: str, *, max_bytes: int) -> NDArray[Any]:
     """Return the numbers of a dataset, in this machine's byte order, once its size has been looked at."""
     check_numbers(data.dtype, name)
+    check_stored(data, name, max_bytes=max_bytes)
+    return np.ascontiguousarray(data[...], dtype=data.dtype.newbyteorder("="))
+
+
+def check_stored(data: Any, name: str, *, max_bytes: int = MAX_BYTES) -> None:
+    """Raise unless a dataset lies in its file, and can be as large as it claims to be."""
     # Chunks that were never written are not stored, and a file of a kilobyte can claim any number of them.
     stored = data.id.get_storage_size()
     if data.external or data.is_virtual:
@@ -55,7 +63,13 @@ def checked_read(data: Any, name: str, *, max_bytes: int) -> NDArray[Any]:
         compressed=data.chunks is not None,
         max_bytes=max_bytes,
     )
-    return np.ascontiguousarray(data[...], dtype=data.dtype.newbyteorder("="))
+    # A chunk is unpacked as a whole, and may be larger than the array.
+    chunk = math.prod(data.chunks or (0,)) * data.dtype.itemsize
+    if chunk > max(data.nbytes, _LARGE_CHUNK):
+        raise FileError(
+            f"expected chunks of {name} no larger than itself, {data.nbytes} bytes; got {chunk}. "
+            f"Write it anew."
+        )
 
 
 def _arrays(file: Any) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,8 @@ _CLASSES = {
     "double": "f8", "single": "f4", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2",
     "int32": "i4", "uint32": "u4", "int64": "i8", "uint64": "u8",
 }  # fmt: skip
+_PACKED = 15
+_CHUNK = 2**20
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -27,6 +32,7 @@ def read_mat(request: Request) -> Stack:
         return Stack(array=as_views(read_hdf5_array(request)), format="MATLAB 7.3 array")
     library = scipy_io()
     try:
+        _check_packed(request.path)
         listed = library.whosmat(str(request.path))
         name = _choose(listed, request)
         found = library.loadmat(str(request.path), variable_names=[name])[name]
@@ -36,6 +42,33 @@ def read_mat(request: Request) -> Stack:
         raise damaged(error) from error
     check_numbers(found.dtype, name)
     return Stack(array=as_views(found.T), format="MATLAB array")
+
+
+def _check_packed(path: Path) -> None:
+    """Raise if a packed array unfolds to more than it says: SciPy would unpack all of it.
+
+    After 128 bytes come elements: type, length, data. Data of type 15 are zlib's, of one element.
+    """
+    with path.open("rb") as file:
+        start = file.read(128)
+        order = {b"IM": "<2I", b"MI": ">2I"}.get(start[126:], "")
+        while order and len(tag := file.read(8)) == 8:
+            kind, n_bytes = struct.unpack(order, tag)
+            n_bytes = min(n_bytes, path.stat().st_size)
+            if kind != _PACKED:
+                file.seek(n_bytes, 1)
+                continue
+            unpack = zlib.decompressobj()
+            claimed = unpack.decompress(file.read(n_bytes), 8)
+            (_, claimed_bytes) = struct.unpack(order, claimed) if len(claimed) == 8 else (0, 0)
+            found = 0
+            while not unpack.eof and (part := unpack.decompress(unpack.unconsumed_tail, _CHUNK)):
+                found += len(part)
+                if found > claimed_bytes:
+                    raise FileError(
+                        f"expected {claimed_bytes} bytes in a packed array of {path.name}; got more. "
+                        f"Save it anew."
+                    )
 
 
 def _choose(listed: Any, request: Request) -> str:

@@ -103,7 +103,8 @@ def choose(names: Sequence[str], wanted: str | None, described: Sequence[str]) -
 def data_beside(header: Path, name: str) -> Path:
     """Return the file that a header names for its data; raise if it is not in the same folder."""
     path = header.parent / name
-    if not name or Path(name).name != name or not path.is_file():
+    here = header.parent.resolve()
+    if not name or Path(name).name != name or not path.is_file() or path.resolve().parent != here:
         raise FileError(
             f"expected the data of {header.name} in one file beside it; got {name[:80]!r}. "
             f"Put it there, or write one file (.mha, .nrrd)."

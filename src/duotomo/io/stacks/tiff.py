@@ -14,6 +14,8 @@ from duotomo.io.libraries import tifffile
 from duotomo.io.size_check import check_size
 from duotomo.io.stacks.stack import Request, Stack, as_views, check_numbers, damaged
 
+_PACKED_SLACK = 2**16
+
 
 def read_tiff(request: Request) -> Stack:
     """Return the pages of a `.tif` or `.tiff` file."""
@@ -74,5 +76,12 @@ def _pages(file: Any, request: Request) -> Any:
         raise FileError(
             f"expected at most the {series.nbytes} bytes of its pixels in {name}; got a compressed file of "
             f"{stored}. Write it without compression."
+        )
+    packed = sum(sum(page.databytecounts) for page in series.pages)
+    # Pages are unpacked whole, whatever comes out; packing makes nothing much longer.
+    if compressed and packed > 2 * series.nbytes + _PACKED_SLACK:
+        raise FileError(
+            f"expected at most the {series.nbytes} bytes of its pixels in {name}; got {packed} of them "
+            f"compressed. Write it without compression."
         )
     return np.asarray(series.asarray())
