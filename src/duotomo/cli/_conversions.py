@@ -87,6 +87,7 @@ def _convert(source: Path, kind: Kind, task: Task, *, grid: VolumeGrid | None) -
 def _from_result(task: Task) -> list[Path]:
     import json
 
+    from duotomo.errors import DuotomoError
     from duotomo.geometry import VolumeGrid
     from duotomo.io.result_index import checked, read_index
 
@@ -99,9 +100,9 @@ def _from_result(task: Task) -> list[Path]:
         )
     try:
         part = checked(task.source, index, what)
-    except FileError as error:
+        grid = VolumeGrid.from_json(json.dumps(index.get("grid")))
+    except DuotomoError as error:
         raise FileError(f"{WHERE}: {task.source}: {error}") from error
-    grid = VolumeGrid.from_json(json.dumps(index["grid"]))
     return _convert(part, recognise(WHERE, part), task, grid=grid)
 
 

@@ -81,6 +81,7 @@ def _without_geometry(path: Path, supplied: Supplied) -> Facts | None:
 
 
 def _stack_facts(path: Path, supplied: Supplied) -> Facts | None:
+    import numpy as np
     import torch
 
     from duotomo.io.size_check import MAX_BYTES
@@ -91,12 +92,15 @@ def _stack_facts(path: Path, supplied: Supplied) -> Facts | None:
         return None
     stack = read(Request(path=path, variable=supplied.variable, max_bytes=MAX_BYTES))
     n_views, n_v, n_u = stack.array.shape
+    # Damaged numbers may be NaNs that warn when they are looked at.
+    with np.errstate(all="ignore"):
+        numbers = stack.array.astype(np.float64)
     facts: Facts = {
         "format": stack.format,
         "n_views": n_views,
         "detector_shape": [n_v, n_u],
         "dtype": str(stack.array.dtype),
-        "value_range": _range(torch.from_numpy(stack.array.astype("float64"))),
+        "value_range": _range(torch.from_numpy(numbers)),
     }
     if stack.place is not None:
         facts["pixel_spacing_in_header_mm"] = [round(float(d), 6) for d in stack.place.spacing_mm[::-1]]
@@ -181,11 +185,16 @@ def study_facts(path: Path) -> Facts:
 
 def result_facts(path: Path) -> Facts:
     """Return the facts of a result, from its index alone."""
+    from duotomo.errors import DuotomoError
     from duotomo.geometry import VolumeGrid
+    from duotomo.io.file_error import FileError
     from duotomo.io.result_index import read_index
 
     index = read_index(WHERE, path)
-    grid = VolumeGrid.from_json(json.dumps(index.get("grid")))
+    try:
+        grid = VolumeGrid.from_json(json.dumps(index.get("grid")))
+    except DuotomoError as error:
+        raise FileError(f"{WHERE}: {path}: {error}") from error
     facts: Facts = {
         name: index[name]
         for name in ("method", "status", "reason", "applications", "seconds")

@@ -196,7 +196,7 @@ def read_one(
     from duotomo.io.scan import Values
     from duotomo.io.scan_file import read_scan
 
-    scan = read_scan(path, _supplied(where, options, number, n_visits))
+    scan = read_scan(path, supplied_of(where, options, number, n_visits))
     words: tuple[str, ...] = ()
     if scan.values is Values.COUNTS:
         from duotomo.io.line_integrals import LogSettings, to_line_integrals
@@ -239,7 +239,8 @@ def numbers(where: str, name: str, text: str, *, n: int | None = None) -> tuple[
     return values
 
 
-def _supplied(where: str, options: ScanOptions, number: int, n_visits: int) -> Supplied:
+def supplied_of(where: str, options: ScanOptions, number: int, n_visits: int) -> Supplied:
+    """Return what was said on the command line about one visit's geometry and values."""
     from duotomo.io.scan import Supplied, Values
 
     spacing = options.pixel_spacing

@@ -58,7 +58,7 @@ def convert(
     Example: duotomo convert result volume.dcm --what volume --patient-from scan.dcm
     """
     from duotomo.cli._conversions import Task, convert_path
-    from duotomo.cli._inputs import ScanOptions, _supplied
+    from duotomo.cli._inputs import ScanOptions, supplied_of
     from duotomo.io.file_error import FileError
 
     talk = Talk(quiet=quiet, as_json=as_json)
@@ -80,7 +80,7 @@ def convert(
         source=source,
         target=target,
         what=what,
-        supplied=_supplied(WHERE, options, 1, 1),
+        supplied=supplied_of(WHERE, options, 1, 1),
         with_geometry=any(value is not None for value in (geometry, machine, pixel_spacing, angles)),
         patient_from=patient_from,
         moving_from=moving_from,

@@ -42,7 +42,7 @@ def info(
     Example: duotomo info scan.dcm
     """
     from duotomo.cli._described import describe, lines
-    from duotomo.cli._inputs import ScanOptions, _supplied
+    from duotomo.cli._inputs import ScanOptions, supplied_of
     from duotomo.cli._recognise import recognise
 
     talk = Talk(quiet=quiet, as_json=as_json)
@@ -56,7 +56,7 @@ def info(
         variable=variable,
         values=values,
     )
-    supplied = _supplied(WHERE, options, 1, 1)
+    supplied = supplied_of(WHERE, options, 1, 1)
     said = any(value is not None for value in (geometry, machine, pixel_spacing, angles))
     kind = recognise(WHERE, path, with_geometry=said)
     facts = describe(path, kind, supplied)

@@ -40,7 +40,7 @@ AIR_VOXELS = 4
 PATIENTS = ("A", "C")
 REAL_SPACING_MM = 1.2
 NIPPLE_MM = 3.0
-N_STEPS = 400
+N_STEPS, QUICK_N_STEPS = 400, 120
 """At full resolution, at most: breasts take longer than rings."""
 
 AFFINE = Model("affine")
@@ -94,7 +94,7 @@ def _around(grid: VolumeGrid) -> VolumeGrid:
 def _body(plan: Plan, number: int) -> tuple[Phantom, VolumeGrid]:
     if plan.level is Level.REAL:
         phantom, box = _real_breast(plan, PATIENTS[(number - 1) % len(PATIENTS)])
-        coarser = 2
+        coarser = 3
     else:
         phantom, box = _small_breast()
         coarser = 4
@@ -131,7 +131,8 @@ def _at(plan: Plan) -> SetUp:
         f"translations up to {MODERATE.translation_mm:g} mm",
     }
     # Settings depend on the grid; that of the women differs a little, in the number of voxels only.
-    ways = compared_ways(plan, _body(plan, 1)[1], AFFINE, n_steps=N_STEPS)
+    n_steps = QUICK_N_STEPS if plan.quick else N_STEPS
+    ways = compared_ways(plan, _body(plan, 1)[1], AFFINE, n_steps=n_steps)
     return SetUp(about=about, n_cases=n_cases, make=make, shown=min(8, n_cases), ways=ways)
 
 

@@ -25,6 +25,9 @@ SUFFIXES = (".nii.gz", ".nii", ".mha")
 RAS_VECTORS, LPS_VECTORS = 1006, 1007
 """NIfTI's intents "displacement vector" and "vector", which tell ITK along which axes vectors are given."""
 
+FARTHEST_MM = 1e6
+"""Nothing in an image is moved by a kilometre."""
+
 FLOAT32 = 1e-6
 """What NIfTI's header leaves of a direction is right to this."""
 
@@ -83,6 +86,10 @@ def read_displacement(path: AnyPath) -> tuple[DisplacementField, torch.Tensor]:
                 f"expected axes along the machine's; got the directions {placement.turn.round(4).tolist()}. "
                 f"Resample it, or write it as a DisplacementFieldTransform to a .h5 file for read_transform, "
                 f"which takes any direction."
+            )
+        if (np.abs(placement.vectors) > FARTHEST_MM).any():
+            raise FileError(
+                f"expected displacements of at most {FARTHEST_MM:g} mm; got more. Check the file."
             )
         field = DisplacementField(placement.grid)
         return field, field.params(displacement_mm=torch.from_numpy(placement.vectors))

@@ -66,7 +66,8 @@ def _known(read: Callable[[], Any]) -> Any:
     """Return what SimpleITK reads; raise if it cannot, or has no class for it."""
     try:
         return read()
-    except RuntimeError as error:
+    except (RuntimeError, UnicodeDecodeError) as error:
+        # ITK's messages quote the file, whatever its bytes are.
         raise FileError(
             f"expected a transform that SimpleITK can read; got: {reason(error)}. "
             f"Check that the file is complete and that ITK wrote it."

@@ -115,7 +115,9 @@ def _stack(path: Path, supplied: Supplied, max_bytes: int) -> Scan:
     placed = place_stack(stack, path, supplied)
     values = supplied.values or _guess(stack)
     precise = stack.array.dtype.kind == "f" and stack.array.dtype.itemsize == 8
-    numbers = np.require(stack.array, np.float64 if precise else np.float32, ["C", "W"])
+    # What cannot be a number of this kind is looked for in the scan, not while it is converted.
+    with np.errstate(all="ignore"):
+        numbers = np.require(stack.array, np.float64 if precise else np.float32, ["C", "W"])
     return Scan(
         projections=torch.from_numpy(numbers),
         values=values,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from duotomo.io.libraries import simpleitk
 from duotomo.io.patient_frame import itk_image, lps
 from duotomo.io.placement import Placement, place
 from duotomo.io.size_check import check_size
+from duotomo.io.stacks.metaimage import check_packed
+from duotomo.io.stacks.nrrd import check_gzip
 
 SUFFIXES = (".mha", ".nrrd")
 
@@ -63,13 +66,14 @@ def read_itk_image(path: Path, *, n_components: int) -> Any:
                 f"{'one volume' if n_components == 1 else 'displacements'}."
             )
         bits = re.match(r"\d+", sitk.GetPixelIDValueAsString(reader.GetPixelID()))
-        check_size(
-            path.name,
-            (*reader.GetSize()[::-1], n_components),
-            int(bits[0]) // 8 if bits else 1,
-            stored_bytes=path.stat().st_size,
-            compressed=re.search(_PACKED[path.suffix], header, re.MULTILINE) is not None,
-        )
+        shape, itemsize = (*reader.GetSize()[::-1], n_components), int(bits[0]) // 8 if bits else 1
+        packed = re.search(_PACKED[path.suffix], header, re.MULTILINE) is not None
+        check_size(path.name, shape, itemsize, stored_bytes=path.stat().st_size, compressed=packed)
+        # ITK takes data that it could not unpack for whole.
+        if packed and path.suffix == ".mha":
+            check_packed(path, math.prod(shape) * itemsize)
+        elif packed:
+            check_gzip(path, header)
         return reader.Execute()
     except RuntimeError as error:
         raise FileError(

@@ -118,6 +118,14 @@ def _unpacked(file: Any, n_bytes: int, name: str) -> bytes:
     return data
 
 
+def check_packed(path: Path, n_bytes: int) -> None:
+    """Raise unless the packed data of a `.mha` file are so many bytes, as zlib's checksum has them."""
+    _, n_header = _header(path)
+    with path.open("rb") as file:
+        file.seek(n_header)
+        _unpacked(file, n_bytes, path.name)
+
+
 def _place(fields: dict[str, str], n_axes: int) -> PixelPlace | None:
     spacing = _numbers(fields, ("ElementSpacing", "ElementSize"), n_axes, default=1.0)
     first = _numbers(fields, ("Offset", "Position", "Origin"), n_axes, default=0.0)

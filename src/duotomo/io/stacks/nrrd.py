@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from duotomo.io.size_check import check_size
 from duotomo.io.stacks.stack import PixelPlace, Request, Stack, as_views, damaged, data_beside
 
 _MOST_HEADER = 2**16
+_CHUNK = 2**20
 _KINDS = {"signed integer": "i", "unsigned integer": "u", "float": "f"}
 
 
@@ -36,6 +40,8 @@ def read_nrrd(request: Request) -> Stack:
     try:
         reader.ReadImageInformation()
         _check(reader, request, stored_bytes=stored, packed=packed)
+        if elsewhere is None:
+            check_gzip(path, header)
         image = reader.Execute()
     except RuntimeError as error:
         raise damaged(error) from error
@@ -43,6 +49,22 @@ def read_nrrd(request: Request) -> Stack:
     array = np.array(sitk.GetArrayViewFromImage(image))
     place = _place(image)
     return Stack(array=as_views(array), format="NRRD image", place=place, has_origin=place is not None)
+
+
+def check_gzip(path: Path, header: bytes) -> None:
+    """Raise unless data that are packed by gzip, after this header, are as gzip's checksum has them."""
+    packed = re.search(rb"^encoding:[ \t]*(gz|gzip)[ \t\r]*$", header, re.MULTILINE | re.IGNORECASE)
+    if packed is None or re.search(rb"^(data ?file|line ?skip|byte ?skip):", header, re.MULTILINE):
+        return
+    with path.open("rb") as file:
+        start = re.match(rb"\r?\n\r?\n", file.read(_MOST_HEADER + 4)[len(header) :])
+        file.seek(len(header) + (start.end() if start else 0))
+        try:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                while unpacked.read(_CHUNK):
+                    pass
+        except (OSError, EOFError, zlib.error) as error:
+            raise damaged(error) from error
 
 
 def _check(reader: Any, request: Request, *, stored_bytes: int, packed: bool) -> None:
