@@ -18,6 +18,7 @@ from duotomo.io import (
     write_volume,
 )
 from duotomo.io.dicom.projections_writer import write_dicom_projections
+from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 from duotomo.io.libraries import pydicom
 from duotomo.io.scan_file import read_scan
 from duotomo.transforms import BSpline
@@ -178,3 +179,18 @@ def test_a_damaged_result_is_not_converted(tmp_path: Path) -> None:
     assert ran.code == 2
     assert "expected volume.nii.gz as it was written; got another SHA-256" in ran.err
     assert not (tmp_path / "v.mha").exists()
+
+
+def test_the_voxels_of_a_dicom_volume_can_be_supplied(tmp_path: Path) -> None:
+    from tests.io.dicom.test_tomosynthesis import GRID as PLACED
+    from tests.io.dicom.test_tomosynthesis import VOLUME, changed, without_places
+
+    path, wanted = tmp_path / "v.dcm", tmp_path / "v.nii.gz"
+    write_tomosynthesis(path, VOLUME, PLACED)
+    changed(path, without_places)
+    ran = duotomo("convert", path, wanted)
+    assert ran.code == 2
+    assert "--voxel" in ran.err
+    assert not wanted.exists()
+    assert duotomo("convert", path, wanted, "--voxel", "1,0.3,0.2").code == 0
+    assert read_volume(wanted)[1].spacing_mm == pytest.approx(PLACED.spacing_mm)

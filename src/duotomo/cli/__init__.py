@@ -38,7 +38,7 @@ class _Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         function = getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name)
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
         alone.command(cmd_name)(guarded(function))
         return typer.main.get_command(alone)
 

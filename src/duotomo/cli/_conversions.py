@@ -28,14 +28,16 @@ TRANSFORM_SUFFIXES = (".tfm", ".h5", ".nii.gz", ".nii", ".mha", ".dcm")
 class Task:
     """What to convert, and what a person said about it.
 
-    what: the part of a result folder or a study. patient_from, moving_from: DICOM files of the reference
-    and of the moving visit. grid_from: a volume on whose grid displacements are given.
+    what: the part of a result folder or a study. voxel: of a volume that does not say it. patient_from,
+    moving_from: DICOM files of the reference and of the moving visit. grid_from: a volume on whose grid
+    displacements are given.
     """
 
     source: Path
     target: Path
     what: str | None
     supplied: Supplied
+    voxel: str | None
     with_geometry: bool
     patient_from: Path | None
     moving_from: Path | None
@@ -187,7 +189,7 @@ def _write_volume(source: Path, task: Task) -> list[Path]:
     from duotomo.io.dicom.header import is_dicom
 
     task.suffix(VOLUME_SUFFIXES, "volume")
-    volume, grid = read_any_volume(source)
+    volume, grid = read_any_volume(source, task.voxel)
     own = _identity(source) if is_dicom(source) else None
     write_any_volume(task.target, volume, grid, _patient(task) or own)
     return [task.target]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duotomo.cli._inputs import numbers
 
 if TYPE_CHECKING:
     import torch
@@ -11,16 +15,27 @@ if TYPE_CHECKING:
     from duotomo.geometry import VolumeGrid
     from duotomo.io.dicom.identity import Identity
 
+VolumeVoxelOption = Annotated[
+    str | None,
+    typer.Option(help="FRAMES,ROWS,COLUMNS in mm, of a DICOM volume that does not say them."),
+]
 
-def read_any_volume(path: Path) -> tuple[torch.Tensor, VolumeGrid]:
-    """Return a volume, (z, y, x), and its grid, from an image or from DICOM Breast Tomosynthesis."""
+
+def read_any_volume(path: Path, voxel: str | None = None) -> tuple[torch.Tensor, VolumeGrid]:
+    """Return a volume, (z, y, x), and its grid, from an image or from DICOM Breast Tomosynthesis.
+
+    voxel: of a DICOM image that does not say it, as `VolumeVoxelOption` has it.
+    """
     from duotomo.io import read_volume
     from duotomo.io.dicom.header import is_dicom
 
     if path.is_file() and is_dicom(path):
         from duotomo.io.dicom.tomosynthesis import read_tomosynthesis
 
-        return read_tomosynthesis(path)
+        if voxel is None:
+            return read_tomosynthesis(path)
+        frames_mm, rows_mm, columns_mm = numbers("duotomo", "--voxel", voxel, n=3)
+        return read_tomosynthesis(path, voxel_mm=(frames_mm, rows_mm, columns_mm))
     return read_volume(path)
 
 

@@ -17,6 +17,7 @@ from duotomo.cli._inputs import (
     ValuesOption,
     VariableOption,
 )
+from duotomo.cli._volumes import VolumeVoxelOption
 
 WHERE = "duotomo convert"
 
@@ -37,6 +38,7 @@ def convert(
     grid_from: Annotated[
         Path | None, typer.Option(help="For displacements: a volume on whose grid they are given.")
     ] = None,
+    voxel: VolumeVoxelOption = None,
     geometry: GeometryOption = None,
     machine: MachineOption = None,
     pixel_spacing: PixelOption = None,
@@ -81,6 +83,7 @@ def convert(
         target=target,
         what=what,
         supplied=supplied_of(WHERE, options, 1, 1),
+        voxel=voxel,
         with_geometry=any(value is not None for value in (geometry, machine, pixel_spacing, angles)),
         patient_from=patient_from,
         moving_from=moving_from,

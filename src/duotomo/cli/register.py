@@ -34,6 +34,7 @@ from duotomo.cli._outputs import (
     options_of,
     write_folder,
 )
+from duotomo.cli._volumes import VolumeVoxelOption, read_any_volume
 
 if TYPE_CHECKING:
     import torch
@@ -71,6 +72,7 @@ def register(
     misfit: Annotated[
         Misfit, typer.Option(help="correlation: for volumes whose values differ by a factor.")
     ] = Misfit.SQUARES,
+    voxel: VolumeVoxelOption = None,
     steps: Annotated[int, typer.Option(min=1, help="Most steps of every stage.")] = 30,
     bending: Annotated[float | None, typer.Option(min=0, help="Stiffness of a B-spline.")] = None,
     formats: FormatOption = None,
@@ -102,7 +104,7 @@ def register(
     chosen = (*(formats or ()), *((Format.DICOM,) if dicom else ()))
     check_libraries(chosen)
     model = Model.parse(transform)
-    fixed, moved = (_volume(device, path) for path in (reference, moving))
+    fixed, moved = (_volume(device, path, voxel) for path in (reference, moving))
     priors = Priors() if bending is None else Priors(bending=bending)
     schedule = Settings.staged(fixed[1], model, priors=priors)
     make_folder(WHERE, out, choice="--out")
@@ -134,13 +136,12 @@ def register(
         raise typer.Exit(DIVERGED)
 
 
-def _volume(device: Device, path: Path) -> Placed:
+def _volume(device: Device, path: Path, voxel: str | None) -> Placed:
     import torch
 
-    from duotomo.cli._volumes import read_any_volume
     from duotomo.io.file_error import FileError
 
-    volume, grid = read_any_volume(path)
+    volume, grid = read_any_volume(path, voxel)
     if not bool(torch.isfinite(volume).all()):
         raise FileError(
             f"{WHERE}: {path}: expected finite voxels; got NaN or infinity among them. Fill them first."

@@ -349,3 +349,36 @@ def test_a_header_may_not_claim_more_than_is_allowed(path: Path) -> None:
 def test_the_header_of_a_real_machine_is_refused_and_says_what_is_missing() -> None:
     with pytest.raises(FileError, match=r"read_tomosynthesis: .*expected .*(Pixel Spacing|Number of Frames)"):
         read_tomosynthesis(HOLOGIC)
+
+
+def without_places(dataset: Any) -> None:
+    """Leave out what some machines leave out: pixel spacing, and a place for each frame."""
+    for groups in (dataset.SharedFunctionalGroupsSequence, dataset.PerFrameFunctionalGroupsSequence):
+        for group in groups:
+            for measures in group.get("PixelMeasuresSequence") or ():
+                del measures.PixelSpacing
+    frames = dataset.PerFrameFunctionalGroupsSequence
+    for frame in frames:
+        place = frames[0].PlanePositionSequence[0].ImagePositionPatient
+        frame.PlanePositionSequence[0].ImagePositionPatient = place
+
+
+def test_what_the_file_leaves_out_can_be_supplied(path: Path) -> None:
+    expected, grid = read_tomosynthesis(path)
+    changed(path, without_places)
+    with pytest.raises(FileError, match=r"expected Pixel Spacing \(0028,0030\) .*give --voxel"):
+        read_tomosynthesis(path)
+    volume, found = read_tomosynthesis(path, voxel_mm=(1.0, 0.3, 0.2))
+    assert torch.equal(volume, expected)
+    assert found.spacing_mm == pytest.approx(grid.spacing_mm)
+    assert found.center_mm == pytest.approx(grid.center_mm)
+
+
+def test_what_is_supplied_must_agree_with_the_file(path: Path) -> None:
+    assert read_tomosynthesis(path, voxel_mm=(1.0, 0.3, 0.2))[1] == read_tomosynthesis(path)[1]
+    with pytest.raises(FileError, match=r"agree with Pixel Spacing .*; got \[0.3, 0.3\]"):
+        read_tomosynthesis(path, voxel_mm=(1.0, 0.3, 0.3))
+    with pytest.raises(FileError, match=r"agree with Image Position .* 1 mm apart; got 2 mm"):
+        read_tomosynthesis(path, voxel_mm=(2.0, 0.3, 0.2))
+    with pytest.raises(FileError, match=r"three positive lengths .*; got \(1.0, -0.3, 0.2\)"):
+        read_tomosynthesis(path, voxel_mm=(1.0, -0.3, 0.2))

@@ -34,12 +34,16 @@ ROUNDING = 1e-6
 Floats = NDArray[np.float64]
 
 
-def read_tomosynthesis(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> tuple[torch.Tensor, VolumeGrid]:
+def read_tomosynthesis(
+    path: AnyPath, *, voxel_mm: tuple[float, float, float] | None = None, max_bytes: int = MAX_BYTES
+) -> tuple[torch.Tensor, VolumeGrid]:
     """Return the volume in a Breast Tomosynthesis Image, (z, y, x), float32, and its grid.
 
     Values are in 1/mm where the Real World Value Mapping says so, and otherwise whatever the machine's
     rescaled levels mean; where it padded, they are the lowest. Frames may be in any order, but lie evenly and
-    along the machine's axes. Nothing is guessed: a file without pixel spacing or positions is refused.
+    along the machine's axes. Nothing is guessed: a file without pixel spacing or positions is refused, unless
+    voxel_mm says what it does not, from frame to frame, row to row and column to column; without positions of
+    their own the frames go up in the order of the file. A file that says otherwise is refused.
     """
     where = "read_tomosynthesis"
     path = source(where, path, ("",))
@@ -47,7 +51,7 @@ def read_tomosynthesis(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> tuple[to
         with warnings.catch_warnings():
             # pydicom's quote values, which may be a patient's.
             warnings.simplefilter("ignore")
-            placement = _placement(path, max_bytes)
+            placement = _placement(path, voxel_mm, max_bytes)
         if placement.turn is not None:
             raise FileError(
                 f"expected frames along the machine's axes; got {title('ImageOrientationPatient')} with the "
@@ -63,7 +67,7 @@ def read_tomosynthesis(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> tuple[to
     return torch.from_numpy(placement.vectors[0]), placement.grid
 
 
-def _placement(path: Path, max_bytes: int) -> Placement:
+def _placement(path: Path, voxel_mm: tuple[float, float, float] | None, max_bytes: int) -> Placement:
     dataset = read_dataset(path, pixels=False, max_bytes=max_bytes)
     if str(dataset.get("SOPClassUID", "")) != SOP_CLASS:
         raise FileError(
@@ -72,7 +76,7 @@ def _placement(path: Path, max_bytes: int) -> Placement:
         )
     check_pixels(dataset, path, max_bytes=max_bytes)
     n_frames = frame_count(dataset)
-    direction, first_mm, spacing_mm, order = _geometry(dataset, n_frames)
+    direction, first_mm, spacing_mm, order = _geometry(dataset, n_frames, voxel_mm)
     frames: NDArray[Any] = read_frames(path, max_bytes=max_bytes)[order]
     for plane, i in zip(frames, order, strict=True):
         _to_real_world(plane, dataset, int(i))
@@ -93,7 +97,9 @@ def _placement(path: Path, max_bytes: int) -> Placement:
     )
 
 
-def _geometry(dataset: Any, n_frames: int) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
+def _geometry(
+    dataset: Any, n_frames: int, voxel_mm: tuple[float, float, float] | None
+) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
     """Return the directions (a column for column, row and frame index), the first corner, spacings and order.
 
     All in LPS, as the file has them.
@@ -107,14 +113,19 @@ def _geometry(dataset: Any, n_frames: int) -> tuple[Floats, Floats, Floats, NDAr
             f"{cosines.tolist()}. Correct the file."
         )
     normal = np.cross(along_row, along_column)
-    row_mm, column_mm = _shared(dataset, n_frames, "PixelMeasuresSequence", "PixelSpacing", 2)
+    said = None if voxel_mm is None else _checked(voxel_mm)
+    row_mm, column_mm = _pixel(dataset, n_frames, None if said is None else said[1:])
     corners_mm = np.array(
         [_numbers(dataset, i, "PlanePositionSequence", "ImagePositionPatient", 3) for i in range(n_frames)]
     )
     heights_mm = corners_mm @ normal
     order = np.argsort(heights_mm, kind="stable")
     first_mm = corners_mm[order[0]]
-    if n_frames == 1:
+    if said is not None and np.ptp(corners_mm, axis=0).max() < EVEN_MM:
+        # One place for all frames: it is that of the first.
+        step_mm = said[0]
+        corners_mm = corners_mm + np.arange(n_frames)[:, None] * step_mm * normal
+    elif n_frames == 1:
         (step_mm,) = _shared(dataset, 1, "PixelMeasuresSequence", "SliceThickness", 1)
     else:
         step_mm = (heights_mm[order[-1]] - heights_mm[order[0]]) / (n_frames - 1)
@@ -125,10 +136,42 @@ def _geometry(dataset: Any, n_frames: int) -> tuple[Floats, Floats, Floats, NDAr
         raise FileError(
             f"expected {title('ImagePositionPatient')} to go up by equal steps from frame to frame; got "
             f"steps of {step_mm:.4g} mm on average, and {off_mm:.4g} mm off them. "
-            f"Have the machine export where each frame lies."
+            f"Have the machine export where each frame lies, or give --voxel FRAMES,ROWS,COLUMNS in mm."
+        )
+    if said is not None and abs(said[0] - step_mm) > EVEN_MM:
+        raise FileError(
+            f"expected --voxel to agree with {title('ImagePositionPatient')}, whose frames are {step_mm:.6g} "
+            f"mm apart; got {said[0]:g} mm. Leave --voxel out, or correct it."
         )
     direction = np.stack([along_row, along_column, normal], axis=1)
     return direction, first_mm, np.array([column_mm, row_mm, step_mm]), order
+
+
+def _checked(voxel_mm: tuple[float, float, float]) -> Floats:
+    given = np.array(voxel_mm, dtype=np.float64)
+    if given.shape != (3,) or not (np.isfinite(given) & (given > 0)).all():
+        raise FileError(
+            f"expected three positive lengths in mm, from frame to frame, row to row and column to column; "
+            f"got {voxel_mm}. Correct --voxel."
+        )
+    return given
+
+
+def _pixel(dataset: Any, n_frames: int, said_mm: Floats | None) -> Floats:
+    """Return the distances of rows and columns: the file's, or what a person says where it has none."""
+    has = any(
+        (group := _group(dataset, frame, "PixelMeasuresSequence")) is not None and "PixelSpacing" in group
+        for frame in range(n_frames)
+    )
+    if said_mm is not None and not has:
+        return said_mm
+    found = _shared(dataset, n_frames, "PixelMeasuresSequence", "PixelSpacing", 2)
+    if said_mm is not None and np.abs(said_mm - found).max() > EVEN_MM:
+        raise FileError(
+            f"expected --voxel to agree with {title('PixelSpacing')} = {found.tolist()} mm; got "
+            f"{said_mm.tolist()}. Leave --voxel out, or correct it."
+        )
+    return found
 
 
 def _as_said(dataset: Any, step_mm: float) -> float:
@@ -179,7 +222,8 @@ def _numbers(dataset: Any, frame: int, group: str, keyword: str, n: int) -> Floa
     if numbers is None:
         raise FileError(
             f"expected {title(keyword)} in {title(group)}; got none for frame {frame + 1}. "
-            f"Have the machine export it: where voxels lie is not guessed."
+            f"Have the machine export it, or give --voxel FRAMES,ROWS,COLUMNS in mm: where voxels lie is not "
+            f"guessed."
         )
     return np.array(numbers)
 
