@@ -11,8 +11,6 @@ README = Path(__file__).parents[1] / "README.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
 PRINTED = [
     r"Status\.\w+ \{'rotation_deg': tensor\(\[.*, *8\.\d+e\+00, .*'translation_mm': tensor\(\[ *(4\.0|3\.9)",
-    r"Status\.STEP_LIMIT torch\.Size\(\[50, 80, 120\]\)",
-    r"torch\.Size\(\[50, 80, 120\]\) torch\.Size\(\[1446\]\) \{'rotation_deg': tensor\(.*",
 ]
 
 
