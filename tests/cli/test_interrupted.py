@@ -13,7 +13,9 @@ from duotomo.io import read_result, write_study
 from tests.cli.commands import duotomo as run
 from tests.cli.tiny import tiny_study
 
-MAIN = "from duotomo.cli import main; main()"
+# Whoever runs the tests in the background may have told their processes to ignore Ctrl-C.
+HEED = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+MAIN = f"{HEED}from duotomo.cli import main; main()"
 
 
 def test_ctrl_c_ends_with_its_code_and_without_a_result(tmp_path: Path) -> None:

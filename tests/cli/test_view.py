@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from duotomo.cli import main
 from duotomo.report import page
 from duotomo.report.page_bundle import SCRIPT, STYLE
+from tests.cli.test_interrupted import HEED
 from tests.report.page_results import result, save
 
 
@@ -58,7 +59,7 @@ def test_view_serves_until_it_is_interrupted(folder: Path) -> None:
     before = sorted(folder.iterdir())
     # A process of its own, since Ctrl-C goes to the whole of one; its viewer does nothing either.
     code = (
-        "from duotomo.report import page; "
+        f"{HEED}from duotomo.report import page; "
         f"page.viewer_part = {{{SCRIPT!r}: '1', {STYLE!r}: 'a {{}}'}}.__getitem__; "
         "from duotomo.cli import main; main()"
     )
