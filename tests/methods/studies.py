@@ -8,7 +8,7 @@ from math import radians
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods import Coupled, Model, Settings, Stage, State, Study, Visit
+from duotomo.methods import Coupled, Model, Priors, Settings, Stage, State, Study, Visit
 from duotomo.operators import Projector
 from duotomo.phantoms import Ellipsoid
 from duotomo.transforms import Rigid, Transform, Translation
@@ -29,6 +29,9 @@ BALLS = (
     Ellipsoid(center_mm=(6.0, 25.0, 30.0), radii_mm=(5.0, 5.0, 5.0), value=0.08),
     Ellipsoid(center_mm=(-8.0, 14.0, 19.0), radii_mm=(4.0, 4.0, 5.0), value=0.08),
 )
+
+WEAK = Priors(total_variation=0.3)
+"""For balls of a few voxels: the default, which suits breasts, blurs them, and with them the motion."""
 
 Motion = tuple[Transform, torch.Tensor]
 

@@ -22,7 +22,7 @@ from duotomo.methods import (
 from duotomo.methods.sequential import one_visit
 from duotomo.objectives import CrossCorrelation
 from duotomo.solvers import Status
-from tests.methods.studies import GRID, error_mm, seen, shifted, short, stages, study, turned
+from tests.methods.studies import GRID, WEAK, error_mm, seen, shifted, short, stages, study, turned
 
 SHIFT = shifted(5.0, -3.0, 4.0)
 TURN = turned(3.0, 8.0, -4.0, translation_mm=(4.0, -2.0, 3.0))
@@ -82,7 +82,7 @@ def test_a_stage_without_a_model_keeps_the_motion() -> None:
 
 @pytest.mark.parametrize("update", [replaced, averaged, symmetric])
 def test_motion_is_found(update: object) -> None:
-    settings = Settings(stages=stages("translation", "rigid", n_steps=30))
+    settings = Settings(stages=stages("translation", "rigid", n_steps=30), priors=WEAK)
     result = iterative(study(TURN), settings, update=update)  # type: ignore[arg-type]
     assert error_mm((result.transforms[0], result.params[0]), TURN) < 0.3 * VOXEL_MM
     own, brought = result.others["visit_2"], result.others["visit_2_registered"]

@@ -16,6 +16,7 @@ from duotomo.solvers import Status
 from tests.methods.studies import (
     GRID,
     SCAN,
+    WEAK,
     Motion,
     error_mm,
     seen,
@@ -47,6 +48,7 @@ def settings(*models: str, coupled: bool = True, first_guess: bool = True) -> Se
     return Settings(
         stages=stages(*models, n_steps=40 if coupled else 8),
         solver=Coupled() if coupled else Alternating(),
+        priors=WEAK,
         first_guess=first_guess,
     )
 
