@@ -9,7 +9,7 @@ from duotomo.experiments.plan import Plan
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms import Sampled
 
-VOXEL_MM, QUICK_VOXEL_MM = 1.0, 4.0
+VOXEL_MM, QUICK_VOXEL_MM = 1.0, 3.0
 GAP_MM = 5.0
 
 
