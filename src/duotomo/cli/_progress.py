@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from rich.console import Console
+    from rich.progress import Progress
 
     from duotomo.methods import Record, Settings, Study
     from duotomo.solvers import Step
@@ -23,18 +24,8 @@ class StageProgress:
 
     def __init__(self, console: Console, work: Sequence[tuple[int, float]]) -> None:
         """work: of each stage, the steps it may take and what one of them costs, in any unit."""
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
         self._console, self._work = console, tuple(work)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=10),
-            TextColumn("objective {task.fields[objective]}"),
-            TextColumn("at most"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left"),
-            console=console,
-        )
+        self._bar = _bar(console, "{task.description}")
         total = sum(steps * cost for steps, cost in self._work)
         self._task = self._bar.add_task("starting", total=total, objective="-")
         self._stage, self._step, self._done = -1, 0, 0.0
@@ -86,17 +77,7 @@ class SolverProgress:
     """A bar for one solver: its steps, the objective, and the time left at most."""
 
     def __init__(self, console: Console, what: str, n_steps: int) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._bar = Progress(
-            TextColumn("{task.description}, step {task.completed}"),
-            BarColumn(bar_width=10),
-            TextColumn("objective {task.fields[objective]}"),
-            TextColumn("at most"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left"),
-            console=console,
-        )
+        self._bar = _bar(console, "{task.description}, step {task.completed}")
         self._task = self._bar.add_task(what, total=n_steps, objective="-")
 
     def __enter__(self) -> SolverProgress:
@@ -111,6 +92,21 @@ class SolverProgress:
     def show(self, step: Step) -> None:
         """Show that a step was made."""
         self._bar.update(self._task, advance=1, objective=f"{step.objective:.4g}")
+
+
+def _bar(console: Console, words: str) -> Progress:
+    """Return a bar after `words`, with the objective and the most that the rest can take."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn(words),
+        BarColumn(bar_width=10),
+        TextColumn("objective {task.fields[objective]}"),
+        TextColumn("at most"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left"),
+        console=console,
+    )
 
 
 def alone_work(study: Study, settings: Settings, visits: Sequence[int]) -> list[tuple[int, float]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import secrets
 import uuid
-import warnings
 from typing import Any, NoReturn
 
 from duotomo.io.dicom.breast import Breast
+from duotomo.io.dicom.header import quiet
 from duotomo.io.file_error import FileError
 from duotomo.io.libraries import pydicom
 
@@ -172,9 +172,8 @@ class Identity:
 def _readable(dataset: Any, name: str) -> Any:
     """Return a copy of an element; raise if it is damaged, without a word of what it holds."""
     try:
-        with warnings.catch_warnings():
-            # What other programs wrote against the rules is handed on as it is.
-            warnings.simplefilter("ignore")
+        # What other programs wrote against the rules is handed on as it is.
+        with quiet():
             return copy.deepcopy(dataset[name])
     except Exception:  # pydicom has many; none may be shown, for its text may name the patient
         raise FileError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.frames import check_pixels, frame_count, read_frames
-from duotomo.io.dicom.header import View, read_dataset, title
+from duotomo.io.dicom.header import View, quiet, read_dataset, title
 from duotomo.io.file_error import FileError, reason
 from duotomo.io.paths import AnyPath, source
 from duotomo.io.patient_frame import lps
@@ -48,9 +47,7 @@ def read_tomosynthesis(
     where = "read_tomosynthesis"
     path = source(where, path, ("",))
     try:
-        with warnings.catch_warnings():
-            # pydicom's quote values, which may be a patient's.
-            warnings.simplefilter("ignore")
+        with quiet():
             placement = _placement(path, voxel_mm, max_bytes)
         if placement.turn is not None:
             raise FileError(
