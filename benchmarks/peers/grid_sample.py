@@ -70,7 +70,7 @@ class AffineGrid(GridSample):
     """Places from `affine_grid`. weights: (1, 3, 4), its theta."""
 
     def weights_of(self, transform: Transform, params: torch.Tensor) -> torch.Tensor:
-        matrix = transform.stages(params)[0].matrix
+        matrix = transform.maps(params)[0].matrix
         linear, shift_mm = matrix[:, :3], matrix[:, 3]
         half_mm, middle_mm = half_size_mm(transform.grid), middle(transform.grid)
         shift_mm = linear @ middle_mm + shift_mm - middle_mm
@@ -97,7 +97,7 @@ class SplineGrid(GridSample):
         axes_mm = (centers_mm(transform.lattice, axis) for axis in range(3))
         z, y, x = torch.meshgrid(*axes_mm, indexing="ij")
         half_mm, middle_mm = (f(transform.grid).view(3, 1, 1, 1) for f in (half_size_mm, middle))
-        coefficients_mm = transform.stages(params)[0].coefficients
+        coefficients_mm = transform.maps(params)[0].coefficients
         return (torch.stack([x, y, z]) - middle_mm + coefficients_mm) / half_mm
 
     def places(self, weights: torch.Tensor) -> torch.Tensor:

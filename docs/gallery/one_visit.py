@@ -12,7 +12,7 @@ import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.phantoms import EllipticCylinder, Toroid
-from duotomo.reconstruct import FilteredBackProjection, Sart, TotalVariation, reconstruct
+from duotomo.reconstruct import FilteredBackProjection, Sart, TvLeastSquares, reconstruct
 from duotomo.report.slices import draw_slices
 from duotomo.simulate import scan
 
@@ -39,7 +39,7 @@ def draw(path: Path, *, quick: bool = False) -> dict[str, float]:
     algorithms = {
         "filtered backprojection": FilteredBackProjection(),
         "SART": Sart(n_sweeps=2 if quick else 5),
-        "total variation": TotalVariation(n_steps=20 if quick else 100),
+        "total variation": TvLeastSquares(n_steps=20 if quick else 100),
     }
     rows = {"truth": truth}
     for title, algorithm in algorithms.items():

@@ -73,7 +73,7 @@ def warp(
 def operators() -> list[OperatorCase]:
     """Return the name and the builder of every case."""
     static, tilting = projector(sweep()), projector(sweep(tilt_rad=math.radians(10)))
-    # The source is 20 mm above the slab's top: rays lean strongly, shadows are far wider than voxels.
+    # The source is 20 mm above the slab's top: rays lean strongly, footprints are far wider than voxels.
     near = Acquisition.arc(
         n_views=2,
         angle_range_rad=1.0,

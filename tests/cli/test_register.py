@@ -9,7 +9,7 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.io import read_result, write_volume
-from duotomo.methods import seen_in_reference
+from duotomo.methods import resample_to_reference
 from duotomo.transforms import Translation
 from tests.cli.commands import duotomo
 
@@ -59,7 +59,7 @@ def test_what_is_written_is_the_moving_volume_in_the_reference_frame(
     saved = read_result(tmp_path)
     shift = Translation(GRID)
     moving = shift.warp(shift.params(translation_mm=SHIFT_MM), GRID, GRID)(blob())
-    seen = seen_in_reference(moving, shift, saved.params[0], grid=GRID, moving_grid=GRID)
+    seen = resample_to_reference(moving, shift, saved.params[0], grid=GRID, moving_grid=GRID)
     torch.testing.assert_close(saved.others["visit_2_registered"], seen)
     assert (tmp_path / "transform_1_dicom.dcm").is_file()
 

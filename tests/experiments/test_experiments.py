@@ -47,7 +47,7 @@ def test_set_ups_are_whole(experiment: Experiment, level: Level, quick: bool) ->
     # The paper's own algorithms are plain, ours are coupled.
     for way in set_up.ways:
         assert isinstance(way.settings.solver, Alternating if way.whose == "paper" else Coupled)
-        assert way.settings.first_guess == (way.whose == "ours")
+        assert way.settings.initial_guess == (way.whose == "ours")
 
 
 def test_a_level_that_an_experiment_has_not_is_refused() -> None:

@@ -83,7 +83,7 @@ RECORD = Record(
     step=1,
     objective=1.0,
     gradient_norm=1.0,
-    step_length=1.0,
+    step_size=1.0,
     applications=4,
     seconds=0.1,
 )

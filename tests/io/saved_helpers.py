@@ -56,7 +56,7 @@ def history(n_steps: int) -> tuple[Record, ...]:
             step=i + 1,
             objective=a * 1e9,
             gradient_norm=b if i < n_steps - 1 else float("inf"),
-            step_length=c * 1e-12,
+            step_size=c * 1e-12,
             applications=7 * i,
             seconds=d,
         )

@@ -20,7 +20,7 @@ from duotomo.transforms import (
     Transform,
     Translation,
 )
-from duotomo.transforms.stages import LatticeStage, MatrixStage
+from duotomo.transforms.maps import LatticeMap, MatrixMap
 from duotomo.transforms.transform import Physical
 from tests.cases.transforms import MOVING, REFERENCE, TransformCase, draw_params, transforms
 from tests.io.itk_helpers import GRID, LPS, image_on, moved_by_itk, moved_by_us, points_on, sitk
@@ -35,8 +35,8 @@ def in_all_domains(transform: Transform, params: torch.Tensor, xyz_mm: np.ndarra
     """Return which points, (n, xyz), meet every lattice where ITK knows it."""
     inside = np.ones(len(xyz_mm), dtype=bool)
     at = torch.from_numpy(xyz_mm.copy())
-    for stage in transform.stages(params):
-        if isinstance(stage, LatticeStage):
+    for stage in transform.maps(params):
+        if isinstance(stage, LatticeMap):
             n, spacing = np.array(stage.lattice.shape), np.array(stage.lattice.spacing_mm)
             half_mm = ((n - 1) / 2 - (1 if stage.degree == 3 else 0)) * spacing
             off_mm = np.abs(at.numpy()[:, ::-1] - stage.lattice.center_mm)
@@ -194,12 +194,12 @@ class Wave(Transform):
     def __init__(self, lattice: VolumeGrid) -> None:
         self.grid, self.n_params, self.lattice = GRID, 1, lattice
 
-    def stages(self, params: torch.Tensor) -> tuple[MatrixStage, LatticeStage]:
+    def maps(self, params: torch.Tensor) -> tuple[MatrixMap, LatticeMap]:
         matrix = torch.eye(3, 4, dtype=torch.float64)
         # About the grid's middle, so that points stay near the lattice.
         matrix[0, 2], matrix[0, 3] = params[0], -params[0] * GRID.center_mm[0]
         waves = torch.arange(3 * self.lattice.n_voxels).double().reshape(3, *self.lattice.shape).sin()
-        return MatrixStage(matrix=matrix), LatticeStage(lattice=self.lattice, coefficients=params[0] * waves)
+        return MatrixMap(matrix=matrix), LatticeMap(lattice=self.lattice, coefficients=params[0] * waves)
 
     def physical(self, params: torch.Tensor) -> Physical:
         return {"shear": params}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.kernels.project import cpu, reference
-from duotomo.kernels.project.shadow import COLUMNS, ROWS, Bands
+from duotomo.kernels.project.footprint import COLUMNS, ROWS, Bands
 from duotomo.operators.parallel_detector import ParallelDetector
 from tests.kernels.triton_cases import PROJECT_CASES, ProjectCase
 from tests.strategies import scans
@@ -32,30 +32,32 @@ def normal(shape: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float64
     return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape)).to(dtype)
 
 
-def shadows_of(scan: Scan) -> tuple[Array, tuple[int, int]]:
-    """Return the first view's shadows, (1, slice, axis, 4), and the shape of the detector they fall on."""
+def footprints_of(scan: Scan) -> tuple[Array, tuple[int, int]]:
+    """Return the first view's footprints, (1, slice, axis, 4), and the shape of the detector they fall on."""
     grid, acquisition = scan
     detector = ParallelDetector.of(acquisition, 0)
-    return detector.shadows(grid)[None], detector.shape
+    return detector.footprints(grid)[None], detector.shape
 
 
 def centred(n_views: int, n_slices: int, voxels: tuple[int, int], pixels: tuple[int, int]) -> Array:
-    """Return shadows that about fill the detector, each slab leaning by another fraction of a pixel."""
+    """Return footprints that about fill the detector, each slab leaning by another fraction of a pixel."""
     draw = np.random.default_rng(11)
-    shadows = np.empty((n_views, n_slices, 2, 4))
+    footprints = np.empty((n_views, n_slices, 2, 4))
     for axis in (ROWS, COLUMNS):
         scale = pixels[axis] / voxels[axis] * draw.uniform(0.9, 1.1, (n_views, n_slices))
         start = (pixels[axis] - scale * voxels[axis]) / 2 + draw.uniform(-1, 1, scale.shape)
-        shadows[:, :, axis] = np.stack(
+        footprints[:, :, axis] = np.stack(
             [start, scale, start + draw.uniform(-2, 2, scale.shape), 1.002 * scale], -1
         )
-    return shadows
+    return footprints
 
 
-def dense(shadows: Array, voxels: tuple[int, int], pixels: tuple[int, int], transposed: bool, dtype) -> Array:
-    """Return the kernel's whole matrix, (pixel, voxel), for shadows of one view and one slice."""
+def dense(
+    footprints: Array, voxels: tuple[int, int], pixels: tuple[int, int], transposed: bool, dtype
+) -> Array:
+    """Return the kernel's whole matrix, (pixel, voxel), for footprints of one view and one slice."""
     source_shape, target_shape = (pixels, voxels) if transposed else (voxels, pixels)
-    bands = Bands.of(shadows, transposed=transposed)
+    bands = Bands.of(footprints, transposed=transposed)
     columns = []
     for unit in torch.eye(source_shape[0] * source_shape[1], dtype=dtype).reshape(-1, 1, *source_shape):
         target = torch.empty((1, *target_shape), dtype=dtype)
@@ -65,27 +67,27 @@ def dense(shadows: Array, voxels: tuple[int, int], pixels: tuple[int, int], tran
 
 
 def check_against_reference(
-    shadows: Array, voxels: tuple[int, int], pixels: tuple[int, int], transposed: bool, dtype: torch.dtype
+    footprints: Array, voxels: tuple[int, int], pixels: tuple[int, int], transposed: bool, dtype: torch.dtype
 ) -> None:
-    volume, views = (shadows.shape[1], *voxels), (shadows.shape[0], *pixels)
+    volume, views = (footprints.shape[1], *voxels), (footprints.shape[0], *pixels)
     source_shape, target_shape = (views, volume) if transposed else (volume, views)
     source = normal(source_shape, 1, dtype)
     expected = np.zeros(target_shape)
-    reference.accumulate(source.double().numpy(), expected, shadows, transposed=transposed)
+    reference.accumulate(source.double().numpy(), expected, footprints, transposed=transposed)
     target = torch.full(target_shape, torch.nan, dtype=dtype)
-    cpu.accumulate(source, target, Bands.of(shadows, transposed=transposed), add=False)
+    cpu.accumulate(source, target, Bands.of(footprints, transposed=transposed), add=False)
     scale = np.linalg.norm(expected)
     assert scale > 0
     assert np.linalg.norm(target.double().numpy() - expected) < TOLERANCE[dtype] * scale
 
 
 @given(scan=scans())
-def test_a_pixel_inside_the_shadow_is_shared_out_completely(scan: Scan) -> None:
-    (shadows, pixels), voxels = shadows_of(scan), scan[0].shape[1:]
-    for per_slice in shadows[0]:
+def test_a_pixel_inside_the_footprint_is_shared_out_completely(scan: Scan) -> None:
+    (footprints, pixels), voxels = footprints_of(scan), scan[0].shape[1:]
+    for per_slice in footprints[0]:
         for axis in (ROWS, COLUMNS):
             p_low, q_low, p_high, q_high = per_slice[axis]
-            # Shifted, so that some pixels lie inside the shadow and some outside, whatever was drawn.
+            # Shifted, so that some pixels lie inside the footprint and some outside, whatever was drawn.
             begin = max(p_low, p_high)
             end = min(p_low + q_low * voxels[axis], p_high + q_high * voxels[axis])
             n_pixels = pixels[axis] + int(np.ceil(max(end, 0)))
@@ -112,12 +114,12 @@ def test_a_pixel_inside_the_shadow_is_shared_out_completely(scan: Scan) -> None:
 def test_a_voxel_is_shared_out_by_its_mean_width(
     p: float, q: float, lean: float, growth: float, n_voxels: int
 ) -> None:
-    shadow = np.array([p + 4, q, p + 4 + lean, q * growth])
+    footprint = np.array([p + 4, q, p + 4 + lean, q * growth])
     n_pixels = int(np.ceil(p + 8 + q * growth * n_voxels)) + 1
-    weights = reference.weights(shadow, n_pixels=n_pixels, n_voxels=n_voxels)
-    np.testing.assert_allclose(weights.sum(axis=0), (shadow[1] + shadow[3]) / 2, rtol=1e-12)
-    inside = (np.arange(n_pixels) >= max(shadow[0], shadow[2])) & (
-        np.arange(1, n_pixels + 1) <= min(shadow[0::2] + shadow[1::2] * n_voxels)
+    weights = reference.weights(footprint, n_pixels=n_pixels, n_voxels=n_voxels)
+    np.testing.assert_allclose(weights.sum(axis=0), (footprint[1] + footprint[3]) / 2, rtol=1e-12)
+    inside = (np.arange(n_pixels) >= max(footprint[0], footprint[2])) & (
+        np.arange(1, n_pixels + 1) <= min(footprint[0::2] + footprint[1::2] * n_voxels)
     )
     np.testing.assert_allclose(weights.sum(axis=1)[inside], 1.0, atol=1e-12)
 
@@ -134,8 +136,8 @@ def test_a_voxel_is_shared_out_by_its_mean_width(
 def test_the_reach_is_an_upper_bound_and_nearly_attained(
     p: float, q: float, lean: float, growth: float, n_targets: int, transposed: bool, count: int
 ) -> None:
-    shadow = np.array([p, q, p + lean, q * growth])
-    bands = Bands.of(np.broadcast_to(shadow, (1, 1, 2, 4)), transposed=transposed)
+    footprint = np.array([p, q, p + lean, q * growth])
+    bands = Bands.of(np.broadcast_to(footprint, (1, 1, 2, 4)), transposed=transposed)
     begin_low, step_low, begin_high, step_high = bands.lines[0, 0, ROWS, 4:]
     targets = np.arange(n_targets)
     first = np.floor(np.minimum(begin_low + step_low * targets, begin_high + step_high * targets)).astype(int)
@@ -144,10 +146,10 @@ def test_the_reach_is_an_upper_bound_and_nearly_attained(
     edges = [begin_low + step_low * n_targets, begin_high + step_high * n_targets]
     n_samples = int(max(edges)) + moved + 3
     if transposed:
-        shifted = shadow + np.array([moved, 0, moved, 0])
+        shifted = footprint + np.array([moved, 0, moved, 0])
         weights = reference.weights(shifted, n_pixels=n_samples, n_voxels=n_targets).T
     else:
-        shifted = shadow - np.array([q * moved, 0, q * growth * moved, 0])
+        shifted = footprint - np.array([q * moved, 0, q * growth * moved, 0])
         weights = reference.weights(shifted, n_pixels=n_targets, n_voxels=n_samples)
     nonzero = weights > 1e-9
     widest, from_first = 0, 0
@@ -168,16 +170,16 @@ def test_the_reach_is_an_upper_bound_and_nearly_attained(
 def test_the_kernel_matches_the_reference_on_any_scan(transposed: bool, dtype: torch.dtype) -> None:
     @given(scan=scans())
     def law(scan: Scan) -> None:
-        shadows, pixels = shadows_of(scan)
+        footprints, pixels = footprints_of(scan)
         voxels = scan[0].shape[1:]
-        volume, views = (shadows.shape[1], *voxels), (1, *pixels)
+        volume, views = (footprints.shape[1], *voxels), (1, *pixels)
         source_shape, target_shape = (views, volume) if transposed else (volume, views)
         source = normal(source_shape, 1, dtype)
         expected, bound = np.zeros(target_shape), np.zeros(target_shape)
-        reference.accumulate(source.double().numpy(), expected, shadows, transposed=transposed)
-        reference.accumulate(source.double().abs().numpy(), bound, shadows, transposed=transposed)
+        reference.accumulate(source.double().numpy(), expected, footprints, transposed=transposed)
+        reference.accumulate(source.double().abs().numpy(), bound, footprints, transposed=transposed)
         target = torch.full(target_shape, torch.nan, dtype=dtype)
-        cpu.accumulate(source, target, Bands.of(shadows, transposed=transposed), add=False)
+        cpu.accumulate(source, target, Bands.of(footprints, transposed=transposed), add=False)
         # Against the sum of magnitudes: with few pixels the signed sum may cancel to nothing.
         most = TOLERANCE[dtype] * np.linalg.norm(bound)
         assert np.linalg.norm(target.double().numpy() - expected) <= most
@@ -214,15 +216,15 @@ def test_the_kernel_matches_the_reference_at_every_height(
 @each_direction
 def test_targets_in_several_groups(transposed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     voxels, pixels = (35, 20), (37, 21)
-    shadows = centred(5, 7, voxels, pixels)
+    footprints = centred(5, 7, voxels, pixels)
     source = normal((5, *pixels) if transposed else (7, *voxels), 1)
     targets = []
     for group_bytes in (1 << 20, 2 * 8 * cpu.ROW_BLOCK * 21, 1):
         monkeypatch.setattr(cpu, "GROUP_BYTES", group_bytes)
         target = torch.empty((7, *voxels) if transposed else (5, *pixels), dtype=torch.float64)
-        cpu.accumulate(source, target, Bands.of(shadows, transposed=transposed), add=False)
+        cpu.accumulate(source, target, Bands.of(footprints, transposed=transposed), add=False)
         targets.append(target)
-    check_against_reference(shadows, voxels, pixels, transposed, torch.float64)
+    check_against_reference(footprints, voxels, pixels, transposed, torch.float64)
     assert torch.equal(targets[1], targets[0])
     assert torch.equal(targets[2], targets[0])
 
@@ -255,13 +257,13 @@ def test_add_adds(transposed: bool, dtype: torch.dtype) -> None:
 def test_forward_and_transposed_hold_the_same_weights(lean: float, scale: float, dtype: torch.dtype) -> None:
     # Element by element: an adjoint gap averages over a matrix, this does not.
     voxels, pixels = (3, 6), (4, 7)
-    shadows = np.empty((1, 1, 2, 4))
-    shadows[...] = (-0.4 * scale, scale, -0.4 * scale + lean, 1.01 * scale)
-    forward = dense(shadows, voxels, pixels, False, dtype)
+    footprints = np.empty((1, 1, 2, 4))
+    footprints[...] = (-0.4 * scale, scale, -0.4 * scale + lean, 1.01 * scale)
+    forward = dense(footprints, voxels, pixels, False, dtype)
     assert np.abs(forward).max() > 0
     share_of_a_pixel = {torch.float64: 1e-13, torch.float32: 1e-6}[dtype]
     np.testing.assert_allclose(
-        dense(shadows, voxels, pixels, True, dtype), forward, rtol=0, atol=share_of_a_pixel
+        dense(footprints, voxels, pixels, True, dtype), forward, rtol=0, atol=share_of_a_pixel
     )
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from duotomo.kernels.planar import reference as planar_reference
 from duotomo.kernels.project import reference
-from duotomo.kernels.project.shadow import Bands
+from duotomo.kernels.project.footprint import Bands
 from tests.kernels.warp_cases import warp_errors
 
 Array = NDArray[np.float64]
@@ -40,7 +40,7 @@ class Sizes(NamedTuple):
 class ProjectCase:
     """One call of `accumulate`.
 
-    lean: pixels by which a slab's shadow is swept along columns. scaled: forward, times ray lengths too.
+    lean: pixels by which a slab's footprint is swept along columns. scaled: forward, times ray lengths too.
     """
 
     name: str
@@ -51,32 +51,32 @@ class ProjectCase:
     add: bool = False
     scaled: bool = False
 
-    def shadows(self) -> Array:
-        """Return shadows, (view, slice, axis, 4), that cover a little less or more than the detector."""
+    def footprints(self) -> Array:
+        """Return footprints, (view, slice, axis, 4), that cover a little less or more than the detector."""
         draw = np.random.default_rng(5)
-        shadows = np.empty((self.n_views, self.sizes.slices, 2, 4))
+        footprints = np.empty((self.n_views, self.sizes.slices, 2, 4))
         for axis in range(2):
             n_pixels, n_voxels = self.sizes.pixels[axis], self.sizes.voxels[axis]
-            scale = self.magnification * n_pixels / n_voxels * draw.uniform(0.9, 1.1, shadows.shape[:2])
-            shift = n_pixels * draw.uniform(-0.05, 0.05, shadows.shape[:2])
+            scale = self.magnification * n_pixels / n_voxels * draw.uniform(0.9, 1.1, footprints.shape[:2])
+            shift = n_pixels * draw.uniform(-0.05, 0.05, footprints.shape[:2])
             middle = n_pixels / 2 + shift - scale * n_voxels / 2
             sweep = self.lean * (1.0 if axis else 0.3)
             growth = 1.01
-            shadows[..., axis, 0], shadows[..., axis, 1] = middle - sweep / 2, scale
-            shadows[..., axis, 2], shadows[..., axis, 3] = middle + sweep / 2, scale * growth
-        return shadows
+            footprints[..., axis, 0], footprints[..., axis, 1] = middle - sweep / 2, scale
+            footprints[..., axis, 2], footprints[..., axis, 3] = middle + sweep / 2, scale * growth
+        return footprints
 
     def error(self, accumulate, dtype: torch.dtype, device: str, *, transposed: bool) -> float:
         """Return the relative difference between the kernel and the reference."""
         draw = np.random.default_rng(7)
-        shadows = self.shadows()
+        footprints = self.footprints()
         volume, views = (self.sizes.slices, *self.sizes.voxels), (self.n_views, *self.sizes.pixels)
         source_shape, target_shape = (views, volume) if transposed else (volume, views)
         source, start = (
             torch.from_numpy(draw.standard_normal(shape)).to(dtype) for shape in (source_shape, target_shape)
         )
         expected = np.zeros(target_shape)
-        reference.accumulate(source.double().numpy(), expected, shadows, transposed=transposed)
+        reference.accumulate(source.double().numpy(), expected, footprints, transposed=transposed)
         options = {}
         if self.scaled and not transposed:
             along_v, along_u = (
@@ -89,7 +89,7 @@ class ProjectCase:
         # What is not added to is overwritten: a NaN that stays shows.
         target = (start if self.add else torch.full_like(start, torch.nan)).to(device)
         accumulate(
-            source.to(device), target, Bands.of(shadows, transposed=transposed), add=self.add, **options
+            source.to(device), target, Bands.of(footprints, transposed=transposed), add=self.add, **options
         )
         return relative(target, expected)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import LinearOperator, Projector, adjoint_gap
-from duotomo.operators.linear import Adjoint
+from duotomo.operators.linear import AdjointOperator
 from tests.cases import operators
 from tests.strategies import scans
 
@@ -53,7 +53,7 @@ def test_the_adjoint_is_the_transpose(build: Build, dtype: torch.dtype) -> None:
 @each_operator
 def test_the_adjoint_of_the_adjoint_is_the_operator(build: Build, dtype: torch.dtype) -> None:
     operator = build(dtype)
-    if isinstance(operator, Adjoint):
+    if isinstance(operator, AdjointOperator):
         assert operator.adjoint.adjoint.operator is operator.operator
     else:
         assert operator.adjoint.adjoint is operator

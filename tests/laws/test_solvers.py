@@ -76,7 +76,7 @@ def test_the_objective_never_grows_and_the_history_tells_the_truth(
         assert later.objective <= earlier.objective * (1 + 20 * torch.finfo(dtype).eps)
         assert later.applications > earlier.applications
         assert later.seconds > earlier.seconds
-        assert (later.step_length > 0) or later.objective == earlier.objective
+        assert (later.step_size > 0) or later.objective == earlier.objective
     assert 0 < history[0].applications <= history[-1].applications <= problem.objective.applications
     value, gradient = problem.objective.value_and_gradient(solution.value)
     assert history[-1].objective == value

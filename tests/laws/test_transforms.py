@@ -17,7 +17,7 @@ from duotomo.geometry import VolumeGrid, world_to_voxel
 from duotomo.kernels.warp import cpu
 from duotomo.operators import adjoint_gap
 from duotomo.transforms import Composition, Transform
-from duotomo.transforms.stages import LatticeStage
+from duotomo.transforms.maps import LatticeMap
 from tests.cases.transforms import MOVING, REFERENCE, centers_mm, draw_params, normal, transforms
 from tests.strategies import grid_pairs
 
@@ -186,8 +186,8 @@ def test_a_unit_step_of_a_parameter_moves_a_corner_by_about_a_voxel(build: Build
     transform = build(grid)
     ends = zip(grid.low_mm[::-1], grid.high_mm[::-1], strict=True)
     marks_mm = [torch.tensor(list(itertools.product(*ends)), dtype=torch.float64)]
-    for stage in transform.stages(transform.identity()):
-        if isinstance(stage, LatticeStage):
+    for stage in transform.maps(transform.identity()):
+        if isinstance(stage, LatticeMap):
             marks_mm.append(centers_mm(stage.lattice).reshape(-1, 3))
     marks_mm = torch.cat(marks_mm)
     spacing_mm = torch.tensor(grid.spacing_mm[::-1], dtype=torch.float64)

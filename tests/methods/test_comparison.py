@@ -15,7 +15,7 @@ from duotomo.methods import (
     Settings,
     Stage,
     iterative,
-    seen_in_reference,
+    resample_to_reference,
     sequential,
     simultaneous,
     with_known_motion,
@@ -47,7 +47,7 @@ def test_each_visit_alone_stands_beside_the_joint_volume() -> None:
     for number in (1, 2):
         alone = with_known_motion(one_visit(study, number - 1), short, ()).volume
         assert torch.equal(found.others[f"visit_{number}"], alone)
-    seen = seen_in_reference(
+    seen = resample_to_reference(
         found.others["visit_2"], joint.transforms[0], joint.params[0], grid=GRID, moving_grid=GRID
     )
     assert torch.equal(found.others["visit_2_registered"], seen)

@@ -136,7 +136,7 @@ def test_steps_are_needed(name: str) -> None:
 def test_grids_that_share_no_volume_are_refused() -> None:
     beside = VolumeGrid(shape=(14, 14, 6), spacing_mm=(3.0, 3.0, 3.0), center_mm=(26.0, 21.0, 38.0))
     of = Study(grid=GRID, visits=(seen(), seen(shifted(-20.0, 0.0, 0.0, grid=beside), grid=beside)))
-    settings = Settings(stages=stages("translation", n_steps=3), first_guess=False)
+    settings = Settings(stages=stages("translation", n_steps=3), initial_guess=False)
     with pytest.raises(
         GeometryError, match="Study, visit 2: expected its grid to meet that of the reference"
     ):

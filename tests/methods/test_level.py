@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import Study, Visit
-from duotomo.methods.level import Level, averaged, coarsening, resampled
+from duotomo.methods.level import Level, block_mean, coarsening, resampled
 from duotomo.methods.settings import LEAST_VOXELS, pyramid
 from duotomo.operators import Projector
 from tests.methods.studies import GRID, SCAN, seen, shifted, study, truth
@@ -22,7 +22,7 @@ factors = st.tuples(*[st.integers(1, 4)] * 3)
 
 @pytest.mark.parametrize("coarsen", [(1, 1, 1), (2, 2, 2), (1, 2, 2), (2, 3, 3)])
 def test_binned_data_are_projections_of_the_averaged_volume(coarsen: tuple[int, int, int]) -> None:
-    mean = averaged(truth(), coarsen)
+    mean = block_mean(truth(), coarsen)
     blocks = mean
     for axis, factor in enumerate(coarsen):
         blocks = blocks.repeat_interleave(factor, dim=axis).narrow(axis, 0, GRID.shape[axis])
@@ -69,7 +69,7 @@ def test_rays_without_weight_do_not_reach_the_binned_data() -> None:
 @settings(max_examples=20)
 def test_a_coarse_voxel_is_the_mean_of_those_it_unites(coarsen: tuple[int, int, int], seed: int) -> None:
     volume = torch.rand(5, 6, 7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    means = averaged(volume, coarsen)
+    means = block_mean(volume, coarsen)
     f_z, f_y, f_x = coarsen
     assert means.shape == (ceil(5 / f_z), ceil(6 / f_y), ceil(7 / f_x))
     for z, y, x in [(0, 0, 0), tuple(n - 1 for n in means.shape)]:
@@ -97,7 +97,7 @@ def _x_mm(grid: VolumeGrid) -> torch.Tensor:
 def test_a_volume_on_its_own_grid_is_not_touched() -> None:
     volume = truth()
     assert resampled(volume, GRID, GRID) is volume
-    assert averaged(volume, (1, 1, 1)) is volume
+    assert block_mean(volume, (1, 1, 1)) is volume
 
 
 def test_whitened_noise_keeps_its_pull_where_it_is_averaged() -> None:
@@ -110,13 +110,13 @@ def test_whitened_noise_keeps_its_pull_where_it_is_averaged() -> None:
         for views in (visit.projections, visit.projections + 0.01 * noise)
     )
     pull = clean.projectors[0].adjoint(noisy.visits[0].projections - clean.visits[0].projections)
-    assert clean.pull_of_noise([0.01]) == pytest.approx(float(pull.square().mean().sqrt()), rel=0.2)
+    assert clean.noise_gradient_rms([0.01]) == pytest.approx(float(pull.square().mean().sqrt()), rel=0.2)
 
 
 def test_applications_are_counted_over_all_visits() -> None:
     level = Level(study(shifted(3.0, 0.0, 0.0)), (2, 2, 2))
     assert level.applications == 0
-    level.pull_of_noise([1.0, 1.0])
+    level.noise_gradient_rms([1.0, 1.0])
     assert level.applications == 2
 
 

@@ -9,7 +9,7 @@ import torch
 
 from duotomo.methods import NO_PRIORS, Model, Priors, Study
 from duotomo.methods.level import Level
-from duotomo.methods.problem import DENSE, Metric, Problem, mean_diagonal
+from duotomo.methods.problem import DENSE, Preconditioner, Problem, mean_diagonal
 from duotomo.methods.scales import scales_of
 from duotomo.objectives import Nonnegativity, TotalVariation
 from tests.methods.studies import GRID, shifted, study, truth
@@ -41,7 +41,7 @@ def test_the_objective_is_the_sum_of_misfit_and_priors(model: str) -> None:
     objective, metric = one.of_both(volume, rows)
     x = one.misfit.join(volume, rows)
     scales, grid = scales_of(study(shifted(3.0, -2.0, 1.0), dtype=torch.float64), Priors()), one.level.grid
-    weight = Priors().total_variation * one.level.pull_of_noise(scales.sigmas)
+    weight = Priors().total_variation * one.level.noise_gradient_rms(scales.sigmas)
     variation = TotalVariation(grid, Priors().smoothing * scales.attenuation, depth_weight=1.0)
     parts = [
         one.misfit.value(x),
@@ -104,7 +104,7 @@ def test_weights_say_how_strong_the_noise_is() -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_the_metric_is_symmetric_and_positive(model: str) -> None:
     one = problem(model)
-    metric = Metric(one, truth(one.level.grid, torch.float64), somewhere(one)[1])
+    metric = Preconditioner(one, truth(one.level.grid, torch.float64), somewhere(one)[1])
     a, b = (one.misfit.join(*somewhere(one, seed)) for seed in (1, 2))
     before = a.clone()
     assert float(a @ metric(b)) == pytest.approx(float(metric(a) @ b), rel=1e-9)
@@ -119,7 +119,7 @@ def test_the_metric_is_symmetric_and_positive(model: str) -> None:
 def test_the_metric_of_few_parameters_inverts_gauss_newtons_matrix() -> None:
     one = problem("rigid", priors=NO_PRIORS)
     volume, rows = truth(one.level.grid, torch.float64), somewhere(one)[1]
-    metric = Metric(one, volume, rows)
+    metric = Preconditioner(one, volume, rows)
     n = one.level.grid.n_voxels
     d = torch.zeros(one.misfit.shape, dtype=torch.float64)
     d[n:] = torch.randn(6, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
@@ -139,7 +139,7 @@ def test_curvatures_are_means_over_the_diagonal(model: str) -> None:
     guess = mean_diagonal(one, 0, volume, rows)
     assert guess == pytest.approx(exact, rel=0.9)
     if len(rows[0]) <= DENSE:
-        assert Metric(one, volume, rows).curvatures[0] == pytest.approx(exact, rel=1e-6)
+        assert Preconditioner(one, volume, rows).curvatures[0] == pytest.approx(exact, rel=1e-6)
 
 
 @pytest.mark.parametrize("strength", [1e-3, 1e-1])

@@ -16,7 +16,7 @@ from duotomo.methods import (
     Study,
     register,
     register_once,
-    seen_in_reference,
+    resample_to_reference,
     sequential,
     with_known_motion,
 )
@@ -115,7 +115,7 @@ def test_a_registration_goes_on_from_its_start() -> None:
     )
     torch.testing.assert_close(found.params, SHIFT[1], atol=1e-6, rtol=0)
     assert found.transform is SHIFT[0]
-    back = seen_in_reference(moved, *SHIFT, grid=GRID, moving_grid=GRID)
+    back = resample_to_reference(moved, *SHIFT, grid=GRID, moving_grid=GRID)
     inner = (slice(3, -3),) * 3
     assert float((back - truth())[inner].norm()) < 0.35 * float(truth()[inner].norm())
 

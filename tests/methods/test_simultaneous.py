@@ -44,17 +44,17 @@ OTHER_SCAN = Acquisition.tilting_arc(
 OTHER_GRID = VolumeGrid(shape=(17, 15, 18), spacing_mm=(2.5, 3.0, 3.0), center_mm=(25.0, 22.0, -4.0))
 
 
-def settings(*models: str, coupled: bool = True, first_guess: bool = True) -> Settings:
+def settings(*models: str, coupled: bool = True, initial_guess: bool = True) -> Settings:
     return Settings(
         stages=stages(*models, n_steps=40 if coupled else 8),
         solver=Coupled() if coupled else Alternating(),
         priors=WEAK,
-        first_guess=first_guess,
+        initial_guess=initial_guess,
     )
 
 
 @pytest.mark.parametrize(
-    ("motion", "models", "first_guess", "coupled"),
+    ("motion", "models", "initial_guess", "coupled"),
     [
         (SHIFT, ("translation",), False, True),
         (SHIFT, ("translation",), True, False),
@@ -62,8 +62,8 @@ def settings(*models: str, coupled: bool = True, first_guess: bool = True) -> Se
         (TURN, ("translation", "rigid"), True, False),
     ],
 )
-def test_motion_is_found(motion: Motion, models: tuple[str, ...], first_guess: bool, coupled: bool) -> None:
-    found = simultaneous(study(motion), settings(*models, coupled=coupled, first_guess=first_guess))
+def test_motion_is_found(motion: Motion, models: tuple[str, ...], initial_guess: bool, coupled: bool) -> None:
+    found = simultaneous(study(motion), settings(*models, coupled=coupled, initial_guess=initial_guess))
     error = error_mm((found.transforms[0], found.params[0]), motion)
     assert error < 0.3 * VOXEL_MM < error_mm(shifted(0.0, 0.0, 0.0), motion) / 5
     assert found.grid == GRID
@@ -122,7 +122,7 @@ def test_the_second_visit_makes_the_volume_better() -> None:
 def test_no_step_raises_the_objective(solver: Coupled | Alternating, model: str) -> None:
     """Steps on the volume and steps on the motion are measured by one objective."""
     found = simultaneous(
-        study(TURN), Settings(stages=stages(model, n_steps=6), solver=solver, first_guess=False)
+        study(TURN), Settings(stages=stages(model, n_steps=6), solver=solver, initial_guess=False)
     )
     values = [record.objective for record in found.history]
     # The weight of the bending energy is set anew for each block.
@@ -165,6 +165,6 @@ def test_a_moving_grid_elsewhere_is_refused() -> None:
     with pytest.raises(
         GeometryError, match="Study, visit 2: expected its grid to meet that of the reference"
     ):
-        simultaneous(of, replace(short(), first_guess=False))
+        simultaneous(of, replace(short(), initial_guess=False))
     with pytest.raises(GeometryError, match="expected the moving grid to land on the reference grid"):
         with_known_motion(of, short(), [shifted(0.0, 0.0, 0.0, grid=beside)])

@@ -1,4 +1,4 @@
-"""What a projector must do, whatever its code: shadows move, turn and lengthen as geometry says."""
+"""What a projector must do, whatever its code: footprints move, turn and lengthen as geometry says."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def ball_in(grid: VolumeGrid, *, shift_mm: float = 0.0) -> torch.Tensor:
     return torch.from_numpy(ball.voxels(grid))
 
 
-def test_a_shifted_ball_casts_the_shifted_shadow() -> None:
+def test_a_shifted_ball_casts_the_shifted_footprint() -> None:
     # From 1e8 mm away the rays are parallel to 1e-6: five voxels of 1 mm are five pixels of 1 mm.
     acquisition = Acquisition.arc(
         n_views=1,
@@ -101,7 +101,7 @@ def test_a_shifted_ball_casts_the_shifted_shadow() -> None:
 
 
 @pytest.mark.parametrize("tilt_rad", [0.0, 0.2], ids=["static", "tilting"])
-def test_a_ball_that_moves_with_the_machine_casts_the_same_shadow(tilt_rad: float) -> None:
+def test_a_ball_that_moves_with_the_machine_casts_the_same_footprint(tilt_rad: float) -> None:
     step_mm = 4 * GRID.spacing_mm[2]
     here = project(GRID, scan(tilt_rad=tilt_rad), ball_in(GRID))
     there = project(GRID, moved(scan(tilt_rad=tilt_rad), (step_mm, 0, 0)), ball_in(GRID, shift_mm=step_mm))
@@ -112,7 +112,7 @@ def test_a_ball_that_moves_with_the_machine_casts_the_same_shadow(tilt_rad: floa
     ("tilt_rad", "most"), [(0.0, 1e-12), (0.2, 1e-4)], ids=["static", "tilting: between pixels"]
 )
 def test_a_uniform_slab_is_as_thick_as_its_rays_are_long(tilt_rad: float, most: float) -> None:
-    # Inside the shadow of all of the slab, the integral is value * T / cos(angle of the ray to z).
+    # Inside the footprint of all of the slab, the integral is value * T / cos(angle of the ray to z).
     acquisition = scan(tilt_rad=tilt_rad)
     grid = VolumeGrid(shape=(9, 300, 400), spacing_mm=(1.5, 1.0, 1.0), center_mm=(20.0, 16.0, 0.0))
     projections = project(grid, acquisition, torch.full(grid.shape, 0.05, dtype=torch.float64)).numpy()

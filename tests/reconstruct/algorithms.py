@@ -5,11 +5,11 @@ from __future__ import annotations
 from duotomo.reconstruct import (
     Algorithm,
     BackProjection,
-    Cgls,
     FilteredBackProjection,
-    Mlem,
+    LeastSquares,
+    MlConvex,
     Sart,
-    TotalVariation,
+    TvLeastSquares,
 )
 
 DIRECT: dict[str, tuple[Algorithm, float]] = {
@@ -19,8 +19,8 @@ DIRECT: dict[str, tuple[Algorithm, float]] = {
 ITERATIVE: dict[str, tuple[Algorithm, float]] = {
     "SART": (Sart(n_sweeps=4), 0.15),
     "SART, unconstrained": (Sart(n_sweeps=3, relaxation=0.5, nonnegative=False), 0.2),
-    "CGLS": (Cgls(n_steps=8), 0.2),
-    "MLEM": (Mlem(n_steps=25), 0.2),
-    "total variation": (TotalVariation(n_steps=80), 0.12),
+    "CGLS": (LeastSquares(n_steps=8), 0.2),
+    "ML-convex": (MlConvex(n_steps=25), 0.2),
+    "total variation": (TvLeastSquares(n_steps=80), 0.12),
 }
 EVERY = DIRECT | ITERATIVE

@@ -14,7 +14,7 @@ from duotomo.solvers import Solution, Status, Step
 from tests.reconstruct.algorithms import DIRECT, EVERY, ITERATIVE
 from tests.reconstruct.visit import DATA, GRID, SCAN, error
 
-NONNEGATIVE = ("back projection", "SART", "MLEM", "total variation")
+NONNEGATIVE = ("back projection", "SART", "ML-convex", "total variation")
 
 
 def run(name: str, projections: torch.Tensor = DATA, **options: object) -> Solution:
@@ -92,7 +92,7 @@ def test_precision_is_kept_and_input_is_left_alone(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "filtered back projection"])
 def test_equal_weights_change_nothing(name: str) -> None:
     data = DATA.double()
-    counts = torch.exp(-data) if name == "MLEM" else torch.full_like(data, 7.0)
+    counts = torch.exp(-data) if name == "ML-convex" else torch.full_like(data, 7.0)
     plain, weighted = run(name, data), run(name, data, weights=counts)
     scale = float(plain.value.abs().max())
     # The primal-dual steps depend on the weights' scale, its minimum does not.

@@ -70,7 +70,7 @@ def result(
             step=i + 1,
             objective=10.0 / (i + 1),
             gradient_norm=1.0,
-            step_length=1.0,
+            step_size=1.0,
             applications=i,
             seconds=0.1 * i,
         )

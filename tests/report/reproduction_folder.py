@@ -162,7 +162,7 @@ def _result(family: str, transform: Transform, seed: int, moving: VolumeGrid) ->
             step=step + 1,
             objective=float("inf") if step == 5 else 10.0 / (step + 1),
             gradient_norm=1.0,
-            step_length=1.0,
+            step_size=1.0,
             applications=4 * step,
             seconds=0.1 * step,
         )

@@ -140,7 +140,7 @@ def test_hostile_words_stay_words(tmp_path: Path) -> None:
         step=1,
         objective=1.0,
         gradient_norm=1.0,
-        step_length=1.0,
+        step_size=1.0,
         applications=1,
         seconds=1.0,
     )

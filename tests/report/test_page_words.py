@@ -114,7 +114,7 @@ def test_a_falling_objective_falls_in_the_chart() -> None:
             step=i + 1,
             objective=0.5**i,
             gradient_norm=1.0,
-            step_length=1.0,
+            step_size=1.0,
             applications=i,
             seconds=1.0,
         )

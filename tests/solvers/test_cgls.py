@@ -162,7 +162,7 @@ def test_seconds_and_step_lengths_are_told() -> None:
     operator, data = problem(0)
     history = Cgls(n_steps=4).solve(operator, data).history
     assert all(later.seconds > earlier.seconds for earlier, later in pairwise(history))
-    assert history[0].step_length == 0 < min(step.step_length for step in history[1:])
+    assert history[0].step_size == 0 < min(step.step_size for step in history[1:])
 
 
 def test_float32_stays_float32_and_data_are_left_alone() -> None:

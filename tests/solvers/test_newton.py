@@ -96,7 +96,7 @@ def test_gauss_newton_evaluates_once_per_step() -> None:
     problem = rosenbrock(torch.float64)
     solution = GaussNewton(n_steps=30, inner_steps=5).minimise(problem.objective, problem.start)
     assert problem.objective.n_evaluations == solution.n_steps + 1
-    assert any(step.step_length == 0 for step in solution.history[1:])
+    assert any(step.step_size == 0 for step in solution.history[1:])
 
 
 def test_damping_shortens_the_first_step() -> None:

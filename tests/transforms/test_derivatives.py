@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid, world_to_voxel
 from duotomo.transforms import DisplacementField, Transform, Translation
-from duotomo.transforms.stages import LatticeStage
+from duotomo.transforms.maps import LatticeMap
 from duotomo.transforms.transform import MOST_IMAGES
 from tests.cases.transforms import MOVING, REFERENCE, centers_mm, draw_params, normal, transforms
 from tests.strategies import grid_pairs
@@ -50,8 +50,8 @@ def smooth_at(transform: Transform, params: Sequence[torch.Tensor]) -> torch.Ten
 
     def cells(p: torch.Tensor) -> torch.Tensor:
         at, found = centers_mm(MOVING), []
-        for stage in transform.stages(p):
-            if isinstance(stage, LatticeStage) and stage.degree == 1:
+        for stage in transform.maps(p):
+            if isinstance(stage, LatticeMap) and stage.degree == 1:
                 found.append(world_to_voxel(stage.lattice, at.numpy()))
             at = stage.points(at)
         found.append(world_to_voxel(REFERENCE, at.numpy()))
@@ -139,7 +139,7 @@ def test_jvp_is_the_derivative_to_second_order(build: Build, cubic: bool) -> Non
     volume = blobs(REFERENCE) if cubic else normal(REFERENCE.shape, seed=3)
     steps = [2.0**-k for k in range(6, 11)]
     # Keys' interpolant has continuous slopes, a linear one only between knots.
-    knots = not cubic or any(getattr(stage, "degree", 3) == 1 for stage in transform.stages(params))
+    knots = not cubic or any(getattr(stage, "degree", 3) == 1 for stage in transform.maps(params))
     ahead = [params, *(params + h * direction for h in steps)]
     mask = smooth_at(transform, ahead) if knots else torch.ones(MOVING.shape, dtype=torch.bool)
     assert float(mask.double().mean()) > 0.6

@@ -211,13 +211,13 @@ def _write_transform(
     transform: Transform, params: torch.Tensor, grid: VolumeGrid | None, task: Task
 ) -> list[Path]:
     from duotomo.io import write_displacement, write_transform
-    from duotomo.transforms.stages import MatrixStage
+    from duotomo.transforms.maps import MatrixMap
 
     suffix = task.suffix(TRANSFORM_SUFFIXES, "transform")
     if suffix in (".tfm", ".h5"):
         write_transform(task.target, transform, params)
         return [task.target]
-    linear = all(isinstance(stage, MatrixStage) for stage in transform.stages(params))
+    linear = all(isinstance(stage, MatrixMap) for stage in transform.maps(params))
     if grid is None and not (suffix == ".dcm" and linear):
         raise FileError(
             f"{WHERE}: expected a grid on which displacements are given; got none. Pass --grid-from VOLUME."

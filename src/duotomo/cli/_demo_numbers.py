@@ -11,7 +11,7 @@ import torch
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
 from duotomo.io import SavedResult
-from duotomo.methods.registration import seen_in_reference
+from duotomo.methods.registration import resample_to_reference
 from duotomo.transforms import Translation, target_registration_error
 
 TISSUE_PER_MM = 0.025
@@ -105,7 +105,7 @@ def compare(
     as_it_was = still.warp(still.identity(), prior_grid, grid)(prior)
     # Beyond its grid the prior visit shows nothing, and a difference no change.
     everywhere = torch.ones_like(prior)
-    seen = seen_in_reference(everywhere, transform, params, grid=grid, moving_grid=prior_grid) > SEEN
+    seen = resample_to_reference(everywhere, transform, params, grid=grid, moving_grid=prior_grid) > SEEN
     tissue = (now > TISSUE_PER_MM) & seen
     before_mm = target_registration_error(still, still.identity(), *landmarks_mm)
     after_mm = target_registration_error(transform, params, *landmarks_mm)

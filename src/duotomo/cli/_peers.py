@@ -92,11 +92,11 @@ def grid_sample_runs(transform: Transform, params: torch.Tensor, volume: torch.T
     import torch
     from torch.nn import functional
 
-    from duotomo.transforms.stages import MatrixStage
+    from duotomo.transforms.maps import MatrixMap
 
     grid = transform.grid
-    (stage,) = transform.stages(params)
-    assert isinstance(stage, MatrixStage)
+    (stage,) = transform.maps(params)
+    assert isinstance(stage, MatrixMap)
     matrix = stage.matrix
     half_mm = torch.tensor(grid.size_mm[::-1], dtype=torch.float64) / 2
     middle_mm = torch.tensor(grid.center_mm[::-1], dtype=torch.float64)

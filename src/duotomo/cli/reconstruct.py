@@ -71,12 +71,12 @@ class Way(Enum):
     TV = "tv"
     SART = "sart"
     CGLS = "cgls"
-    MLEM = "mlem"
+    ML_CONVEX = "ml-convex"
     FBP = "fbp"
     BACK_PROJECTION = "bp"
 
 
-STEPS = {Way.TV: 300, Way.SART: 3, Way.CGLS: 15, Way.MLEM: 30, Way.FBP: 1, Way.BACK_PROJECTION: 1}
+STEPS = {Way.TV: 300, Way.SART: 3, Way.CGLS: 15, Way.ML_CONVEX: 30, Way.FBP: 1, Way.BACK_PROJECTION: 1}
 """Steps of each way unless they are given; sweeps through all views for SART."""
 
 
@@ -177,10 +177,10 @@ def _algorithm(way: Way, steps: int | None, tv_weight: float | None) -> Algorith
             f"{WHERE}: expected --tv-weight only with --method tv; got it with {way.value}. Leave it out."
         )
     algorithms: dict[Way, Algorithm] = {
-        Way.TV: library.TotalVariation(n_steps=n, tv_weight=tv_weight),
+        Way.TV: library.TvLeastSquares(n_steps=n, tv_weight=tv_weight),
         Way.SART: library.Sart(n_sweeps=n),
-        Way.CGLS: library.Cgls(n_steps=n),
-        Way.MLEM: library.Mlem(n_steps=n),
+        Way.CGLS: library.LeastSquares(n_steps=n),
+        Way.ML_CONVEX: library.MlConvex(n_steps=n),
         Way.FBP: library.FilteredBackProjection(),
         Way.BACK_PROJECTION: library.BackProjection(),
     }
@@ -299,7 +299,7 @@ def _result(study: Study, way: Way, solution: Solution) -> Result:
             step=number,
             objective=step.objective,
             gradient_norm=step.gradient_norm,
-            step_length=step.step_length,
+            step_size=step.step_size,
             applications=step.applications,
             seconds=step.seconds,
         )

@@ -197,7 +197,7 @@ def _solve(
                 step=len(history) + 1,
                 objective=step.objective,
                 gradient_norm=step.gradient_norm,
-                step_length=step.step_length,
+                step_size=step.step_size,
                 applications=0,
                 seconds=time.perf_counter() - began,
             )
@@ -244,9 +244,9 @@ def _result(
     fixed: Placed, moved: Placed, found: Registered, history: tuple[Record, ...], seconds: float
 ) -> Result:
     """Return the motion as the result of a method: the reference, and the moving volume brought to it."""
-    from duotomo.methods import Result, seen_in_reference
+    from duotomo.methods import Result, resample_to_reference
 
-    registered = seen_in_reference(
+    registered = resample_to_reference(
         moved[0], found.transform, found.params, grid=fixed[1], moving_grid=moved[1]
     )
     return Result(

@@ -27,11 +27,11 @@ from duotomo.io.result_folder import library_versions
 from duotomo.phantoms import JOHNS_YAFFE_20_KEV_PER_MM, Ellipsoid, Tissue
 from duotomo.reconstruct import (
     BackProjection,
-    Cgls,
     FilteredBackProjection,
-    Mlem,
+    LeastSquares,
+    MlConvex,
     Sart,
-    TotalVariation,
+    TvLeastSquares,
     reconstruct,
 )
 from duotomo.reconstruct.algorithm import Algorithm
@@ -44,7 +44,7 @@ THICKNESS_MM, WIDTH_MM = 50.0, 220.0
 
 PATCH_CENTER_MM, PATCH_MM = (-50.4, 6.8), 8.0
 """x and y of a square of the lesion's slice, where noise is measured, and its edge. It is where SART, CGLS,
-MLEM and total variation together are calmest, away from the skin."""
+ML-convex and total variation together are calmest, away from the skin."""
 
 PEAK_MM, NEAR_MM, RING_MM = 5.0, 10.0, (6.0, 10.0)
 """From the lesion's centre: the peak is sought within the first; the spot, and what surrounds it, lie within
@@ -75,9 +75,9 @@ def algorithms(scan: FdaScan, *, quick: bool) -> tuple[Named, ...]:
         ("back-projection", "back projection", BackProjection()),
         ("filtered-back-projection", "filtered back projection", FilteredBackProjection()),
         ("sart", "SART", Sart(n_sweeps=8 // part, relaxation=0.5)),
-        ("cgls", "CGLS", Cgls(n_steps=12 // part)),
-        ("mlem", "MLEM", Mlem(n_steps=60 // part, photons=scan.photons)),
-        ("total-variation", "total variation", TotalVariation(n_steps=300 // part)),
+        ("cgls", "CGLS", LeastSquares(n_steps=12 // part)),
+        ("ml-convex", "ML-convex", MlConvex(n_steps=60 // part, photons=scan.photons)),
+        ("total-variation", "total variation", TvLeastSquares(n_steps=300 // part)),
     )
     return tuple(Named(name=name, label=label, algorithm=algorithm) for name, label, algorithm in named)
 

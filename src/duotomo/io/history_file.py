@@ -22,9 +22,9 @@ def history_text(history: Sequence[Record]) -> str:
     Numbers are written so that they are read back exactly.
 
     >>> record = Record(stage=0, what="rigid at 4 mm", step=1, objective=0.1, gradient_norm=2.0,
-    ...                 step_length=1.0, applications=4, seconds=0.5)
+    ...                 step_size=1.0, applications=4, seconds=0.5)
     >>> print(history_text([record]), end="")
-    stage,what,step,objective,gradient_norm,step_length,applications,seconds
+    stage,what,step,objective,gradient_norm,step_size,applications,seconds
     0,rigid at 4 mm,1,0.1,2.0,1.0,4,0.5
     >>> history_from(history_text([record])) == (record,)
     True

@@ -15,7 +15,7 @@ from duotomo.io.paths import AnyPath, replacing, target
 from duotomo.io.patient_frame import itk_image, lps, lps_matrix
 from duotomo.transforms import Composition, Transform, Translation
 from duotomo.transforms.bspline import FEWEST
-from duotomo.transforms.stages import LatticeStage, MatrixStage
+from duotomo.transforms.maps import LatticeMap, MatrixMap
 
 SUFFIXES = (".tfm", ".h5")
 
@@ -55,8 +55,8 @@ def write_transform(
     box = None if grid is None else _centers_mm(grid)
     itk = []
     for part, p in _parts(transform, params):
-        for stage in part.stages(p):
-            itk.append(_lattice(stage, box) if isinstance(stage, LatticeStage) else _matrix(stage, part))
+        for stage in part.maps(p):
+            itk.append(_lattice(stage, box) if isinstance(stage, LatticeMap) else _matrix(stage, part))
             box = box and _moved(box, stage)
     # ITK's composite applies the part that was added last first.
     written = itk[0] if len(itk) == 1 else sitk.CompositeTransform(itk[::-1])
@@ -72,7 +72,7 @@ def _parts(transform: Transform, params: torch.Tensor) -> Iterator[tuple[Transfo
         yield transform, params
 
 
-def _matrix(stage: MatrixStage, of: Transform) -> Any:
+def _matrix(stage: MatrixMap, of: Transform) -> Any:
     sitk = simpleitk()
     matrix, shift_mm = stage.matrix.numpy()[:, :3], stage.matrix.numpy()[:, 3]
     if isinstance(of, Translation):
@@ -86,7 +86,7 @@ def _matrix(stage: MatrixStage, of: Transform) -> Any:
     return itk
 
 
-def _lattice(stage: LatticeStage, box: Box | None) -> Any:
+def _lattice(stage: LatticeMap, box: Box | None) -> Any:
     sitk = simpleitk()
     cubic = stage.degree == 3
     # ITK's splines are defined from the second to the last but one control point, give or take its rounding.
@@ -101,13 +101,13 @@ def _lattice(stage: LatticeStage, box: Box | None) -> Any:
     return sitk.BSplineTransform([itk_image(stage.lattice, c) for c in np.moveaxis(lps(vectors), -1, 0)], 3)
 
 
-def _continued(stage: LatticeStage, *, n: int) -> LatticeStage:
+def _continued(stage: LatticeMap, *, n: int) -> LatticeMap:
     n_z, n_y, n_x = (count + 2 * n for count in stage.lattice.shape)
     lattice = VolumeGrid(
         shape=(n_z, n_y, n_x), spacing_mm=stage.lattice.spacing_mm, center_mm=stage.lattice.center_mm
     )
     coefficients = torch.nn.functional.pad(stage.coefficients, (n,) * 6)
-    return LatticeStage(lattice=lattice, coefficients=coefficients, degree=stage.degree)
+    return LatticeMap(lattice=lattice, coefficients=coefficients, degree=stage.degree)
 
 
 def _centers_mm(grid: VolumeGrid, *, inset: float = 0.0) -> Box:
@@ -119,10 +119,10 @@ def _within(box: Box, of: Box) -> bool:
     return bool((box[0] >= of[0]).all() and (box[1] <= of[1]).all())
 
 
-def _moved(box: Box, stage: MatrixStage | LatticeStage) -> Box:
+def _moved(box: Box, stage: MatrixMap | LatticeMap) -> Box:
     """Return a box that holds wherever a stage takes the points of a box."""
     low, high = box
-    if isinstance(stage, LatticeStage):
+    if isinstance(stage, LatticeMap):
         reach_mm = stage.coefficients.abs().amax(dim=(1, 2, 3)).numpy()
         return low - reach_mm, high + reach_mm
     matrix = stage.matrix.numpy()

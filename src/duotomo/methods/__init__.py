@@ -1,14 +1,14 @@
 """Sequential, iterative and simultaneous reconstruction and registration of a study."""
 
+from duotomo.methods.initial_guess import centroid_mm, initial_translations_mm
 from duotomo.methods.iterative import iterative
 from duotomo.methods.memory import memory_bytes
 from duotomo.methods.models import Model, carried_over
 from duotomo.methods.quality import Quality, quality_of
-from duotomo.methods.registration import Registered, register, register_once, seen_in_reference
+from duotomo.methods.registration import Registered, register, register_once, resample_to_reference
 from duotomo.methods.sequential import sequential
 from duotomo.methods.settings import NO_PRIORS, Alternating, Coupled, Priors, Settings, Stage
 from duotomo.methods.simultaneous import simultaneous, with_known_motion
-from duotomo.methods.start import centroid_mm, first_translations_mm
 from duotomo.methods.state import Checkpoint, OnRecord, Record, Result, State
 from duotomo.methods.study import Study, Visit
 from duotomo.methods.updates import Estimates, Update, averaged, replaced, symmetric
@@ -35,14 +35,14 @@ __all__ = [
     "averaged",
     "carried_over",
     "centroid_mm",
-    "first_translations_mm",
+    "initial_translations_mm",
     "iterative",
     "memory_bytes",
     "quality_of",
     "register",
     "register_once",
     "replaced",
-    "seen_in_reference",
+    "resample_to_reference",
     "sequential",
     "simultaneous",
     "symmetric",

@@ -57,11 +57,11 @@ def coupled_block(
     tolerance: float,
     on_step: OnStep | None,
 ) -> Block:
-    """Move volume and motion together, by L-BFGS in the metric of the problem."""
-    objective, metric = problem.of_both(volume, params)
+    """Move volume and motion together, by L-BFGS in the preconditioner of the problem."""
+    objective, preconditioner = problem.of_both(volume, params)
     minimiser = Lbfgs(n_steps=n_steps, memory=solver.memory, tolerance=tolerance, first_step=_first(volume))
     start = problem.misfit.join(volume, params)
-    solution = minimiser.minimise(objective, start, precondition=metric, on_step=on_step)
+    solution = minimiser.minimise(objective, start, precondition=preconditioner, on_step=on_step)
     value, rows = problem.misfit.split(solution.value)
     return _block(solution, value.clone(), tuple(rows))
 

@@ -49,7 +49,7 @@ class Course:
                 step=len(self._history) + 1,
                 objective=step.objective,
                 gradient_norm=step.gradient_norm,
-                step_length=step.step_length,
+                step_size=step.step_size,
                 applications=self.applications,
                 seconds=self.seconds,
             )

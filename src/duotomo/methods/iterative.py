@@ -10,6 +10,7 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.methods.blocks import volume_block
 from duotomo.methods.course import Course
+from duotomo.methods.initial_guess import initial_params
 from duotomo.methods.level import Level, resampled
 from duotomo.methods.models import Model
 from duotomo.methods.problem import Problem
@@ -18,7 +19,6 @@ from duotomo.methods.runner import VOLUME
 from duotomo.methods.scales import Scales, scales_of
 from duotomo.methods.sequential import in_both_frames, one_visit
 from duotomo.methods.settings import Settings, Stage
-from duotomo.methods.start import first_params
 from duotomo.methods.state import Checkpoint, OnRecord, Result, State
 from duotomo.methods.study import Study
 from duotomo.methods.updates import Estimates, Update, replaced
@@ -111,7 +111,7 @@ class _Turns:
             volumes={name: like.new_zeros(grid.shape) for name, grid in zip(self.names, grids, strict=True)},
             coarsen=coarsen,
             model="translation",
-            params=tuple(first_params(self.study, guess=self.settings.first_guess)),
+            params=tuple(initial_params(self.study, guess=self.settings.initial_guess)),
             status=Status.STEP_LIMIT,
             reason="Nothing has been computed yet.",
             applications=0,

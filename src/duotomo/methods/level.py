@@ -52,7 +52,7 @@ class Level:
             )
         ]
 
-    def pull_of_noise(self, sigmas: Sequence[float]) -> float:
+    def noise_gradient_rms(self, sigmas: Sequence[float]) -> float:
         """Return the rms over voxels of the misfit's gradient that noise alone leaves at the true volume.
 
         `sqrt(sum over visits of mean((A^T W n)^2))`, n white noise of standard deviation sigma, or of
@@ -89,7 +89,7 @@ def coarsening(grid: VolumeGrid, spacing_mm: float) -> tuple[int, int, int]:
     return z, y, x
 
 
-def averaged(volume: torch.Tensor, coarsen: tuple[int, int, int]) -> torch.Tensor:
+def block_mean(volume: torch.Tensor, coarsen: tuple[int, int, int]) -> torch.Tensor:
     """Return a volume on `grid.coarsen(coarsen)`: the mean over the voxels that each coarse one unites."""
     if coarsen == FINEST:
         return volume

@@ -1,4 +1,4 @@
-"""The joint objective of one stage, with its priors, and the metric in which its parameters are measured."""
+"""The joint objective of one stage, with its priors, and the preconditioner in which its parameters are measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DENSE = 64
 """Up to so many parameters of a visit, Gauss-Newton's matrix is made in full."""
 
 STIFFER = 10.0
-"""The metric's curvature along few parameters, in units of that of one voxel."""
+"""The preconditioner's curvature along few parameters, in units of that of one voxel."""
 
 STIFFER_MANY = 1.0
 """The same for many parameters, whose matrix is not made."""
@@ -46,13 +46,13 @@ class Problem:
         self.misfit = JointMisfit(level.terms(transforms), level.grid, central_step=central_step)
         # Noise of standard deviation 1 pulls with the root of the mean diagonal of A^T W A.
         units = [1 / level.noise_shrinks if visit.weights is None else 1.0 for visit in level.visits]
-        self.curvature = level.pull_of_noise(units) ** 2
+        self.curvature = level.noise_gradient_rms(units) ** 2
         self.volume_priors = self._volume_priors(scales)
 
     def _volume_priors(self, scales: Scales) -> list[Objective]:
         priors, grid, terms = self.priors, self.level.grid, []
         if priors.total_variation > 0:
-            weight = priors.total_variation * self.level.pull_of_noise(scales.sigmas)
+            weight = priors.total_variation * self.level.noise_gradient_rms(scales.sigmas)
             smoothing = priors.smoothing * scales.attenuation
             terms.append(weight * TotalVariation(grid, smoothing, depth_weight=priors.depth_weight))
         if priors.nonnegativity > 0:
@@ -66,16 +66,18 @@ class Problem:
             objective = objective + prior
         return objective
 
-    def of_both(self, volume: torch.Tensor, params: Sequence[torch.Tensor]) -> tuple[Objective, Metric]:
-        """Return the objective of `[f, zeta_1, ...]`, and the metric to begin a quasi-Newton method with."""
-        metric = Metric(self, volume, params)
+    def of_both(
+        self, volume: torch.Tensor, params: Sequence[torch.Tensor]
+    ) -> tuple[Objective, Preconditioner]:
+        """Return the objective of `[f, zeta_1, ...]`, and the preconditioner to begin a quasi-Newton method with."""
+        preconditioner = Preconditioner(self, volume, params)
         objective: Objective = self.misfit
         for prior in self.volume_priors:
             objective = objective + self.misfit.on_volume(prior)
-        for index, bending in enumerate(self.bending(metric.curvatures)):
+        for index, bending in enumerate(self.bending(preconditioner.curvatures)):
             if bending is not None:
                 objective = objective + self.misfit.on_params(index, bending)
-        return objective, metric
+        return objective, preconditioner
 
     def bending(self, curvatures: Sequence[float]) -> list[Objective | None]:
         """Return the prior on the parameters of each moving visit; None where the model has none.
@@ -92,7 +94,7 @@ class Problem:
         return terms
 
 
-class Metric:
+class Preconditioner:
     """`P`, near the inverse Hessian of the joint objective but for a factor: `[f, zeta] -> [f, c H^-1 zeta]`.
 
     H is Gauss-Newton's matrix of each visit's parameters, or, for many of them, the mean of its diagonal.

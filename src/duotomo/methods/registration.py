@@ -12,7 +12,7 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.methods.blocks import OnStep
-from duotomo.methods.level import averaged
+from duotomo.methods.level import block_mean
 from duotomo.methods.models import carried_over
 from duotomo.methods.problem import DENSE
 from duotomo.methods.settings import Settings, Stage
@@ -63,8 +63,8 @@ def register(
     check_models(settings)
     for number, stage in enumerate(registration_stages(settings)):
         found = register_once(
-            averaged(reference, stage.coarsen),
-            averaged(moving, stage.coarsen),
+            block_mean(reference, stage.coarsen),
+            block_mean(moving, stage.coarsen),
             grid=grid.coarsen(stage.coarsen),
             moving_grid=moving_grid.coarsen(stage.coarsen),
             transform=_model(stage, moving_grid),
@@ -125,7 +125,7 @@ def register_once(
     return Registered(transform=transform, params=solution.value, solution=solution)
 
 
-def seen_in_reference(
+def resample_to_reference(
     volume: torch.Tensor,
     transform: Transform,
     params: torch.Tensor,

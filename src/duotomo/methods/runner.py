@@ -11,12 +11,12 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.methods.blocks import Block, OnStep, alternating_block, coupled_block, volume_block
 from duotomo.methods.course import Course
+from duotomo.methods.initial_guess import initial_params
 from duotomo.methods.level import Level, resampled
 from duotomo.methods.models import Model, carried_over
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import Scales, scales_of
 from duotomo.methods.settings import Coupled, Settings, Stage
-from duotomo.methods.start import first_params
 from duotomo.methods.state import Checkpoint, OnRecord, State
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
@@ -68,7 +68,7 @@ class Runner:
         stage, like = self.settings.stages[0], self.study.reference.projections
         grid = self.study.grid.coarsen(stage.coarsen)
         if self.known is None:
-            params = first_params(self.study, guess=self.settings.first_guess)
+            params = initial_params(self.study, guess=self.settings.initial_guess)
         else:
             params = [row for _, row in self.known]
         return State(

@@ -9,11 +9,11 @@ from dataclasses import replace
 import torch
 
 from duotomo.geometry import VolumeGrid
+from duotomo.methods.initial_guess import initial_params
 from duotomo.methods.level import resampled
-from duotomo.methods.registration import Misfit, Registered, check_models, register, seen_in_reference
+from duotomo.methods.registration import Misfit, Registered, check_models, register, resample_to_reference
 from duotomo.methods.runner import VOLUME, Runner
 from duotomo.methods.settings import Settings
-from duotomo.methods.start import first_params
 from duotomo.methods.state import Checkpoint, OnRecord, Result, State
 from duotomo.methods.study import Study
 from duotomo.objectives import SumOfSquares
@@ -101,7 +101,7 @@ def one_visit(study: Study, index: int) -> Study:
 
 def first_motion(study: Study, settings: Settings) -> list[tuple[Transform, torch.Tensor]]:
     """Return the motion that each moving visit starts from."""
-    starts = first_params(study, guess=settings.first_guess)
+    starts = initial_params(study, guess=settings.initial_guess)
     grids = [study.grid_of(visit) for visit in study.moving]
     return [(Translation(grid), params) for grid, params in zip(grids, starts, strict=True)]
 
@@ -154,7 +154,7 @@ def in_both_frames(
     moved = zip(study.moving, volumes[1:], motion, strict=True)
     for number, (visit, volume, (transform, params)) in enumerate(moved, start=2):
         others[f"visit_{number}"] = volume
-        others[f"visit_{number}_registered"] = seen_in_reference(
+        others[f"visit_{number}_registered"] = resample_to_reference(
             volume,
             transform,
             params,

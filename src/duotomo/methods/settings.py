@@ -53,7 +53,7 @@ class Priors:
         if self.total_variation > 0 and self.smoothing == 0:
             raise DuotomoError(
                 "Priors: expected smoothing > 0 with total_variation; got 0. Use 0.01, or "
-                "duotomo.reconstruct.TotalVariation for the unsmoothed one."
+                "duotomo.reconstruct.TvLeastSquares for the unsmoothed one."
             )
 
 
@@ -115,7 +115,7 @@ class Alternating:
 class Settings:
     """How a method runs.
 
-    stages: in order. first_guess: start from the centres of attenuation instead of from identity. tolerance:
+    stages: in order. initial_guess: start from the centres of attenuation instead of from identity. tolerance:
     a stage ends once a step lowers the objective by no more than this part of it. central_step: differentiate
     warps by central differences of this step in the parameters, as the paper does; None for exactly.
     """
@@ -123,7 +123,7 @@ class Settings:
     stages: tuple[Stage, ...]
     solver: Coupled | Alternating = field(default_factory=Coupled)
     priors: Priors = field(default_factory=Priors)
-    first_guess: bool = True
+    initial_guess: bool = True
     tolerance: float = 1e-5
     central_step: float | None = None
 
@@ -206,7 +206,7 @@ class Settings:
             stages=(Stage(coarsen=FINEST, model=model, n_steps=n_turns * volume_steps),),
             solver=solver,
             priors=NO_PRIORS,
-            first_guess=False,
+            initial_guess=False,
             tolerance=0.0,
             central_step=0.01,
         )

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
+from duotomo.methods.multi_start import multi_start
 from duotomo.methods.runner import VOLUME, Runner
 from duotomo.methods.settings import Settings
 from duotomo.methods.state import Checkpoint, OnRecord, Result, State
 from duotomo.methods.study import Study
-from duotomo.methods.two_starts import better_start
 from duotomo.transforms import Transform
 
 
@@ -29,7 +29,7 @@ def simultaneous(
     """
     runner = Runner(study, settings, on_step=on_step, checkpoint=checkpoint)
     saved = checkpoint.load() if checkpoint else None
-    state = runner.run(saved or better_start(study, settings, on_step))
+    state = runner.run(saved or multi_start(study, settings, on_step))
     return _result("simultaneous", study, runner.transforms(state.model), state)
 
 

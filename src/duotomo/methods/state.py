@@ -27,7 +27,7 @@ class Record:
     step: int
     objective: float
     gradient_norm: float
-    step_length: float
+    step_size: float
     applications: int
     seconds: float
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.methods.registration import seen_in_reference
+from duotomo.methods.registration import resample_to_reference
 from duotomo.transforms import Transform
 
 
@@ -29,7 +29,7 @@ class Estimates:
         total = torch.zeros_like(self.volumes[0])
         moving = zip(self.volumes[1:], self.grids[1:], self.motion, strict=True)
         for volume, grid, (transform, params) in moving:
-            total += seen_in_reference(volume, transform, params, grid=self.grids[0], moving_grid=grid)
+            total += resample_to_reference(volume, transform, params, grid=self.grids[0], moving_grid=grid)
         return total / len(self.motion)
 
     def reference_in_moving(self) -> tuple[torch.Tensor, ...]:

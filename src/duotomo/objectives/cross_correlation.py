@@ -71,7 +71,7 @@ class CrossCorrelation(ImageMisfit):
         slope = a.mul_(1 - value).sub_(self._goal).div_(norm)
         return value, slope if self._roots is None else slope.mul_(self._roots)
 
-    def metric(self, image: torch.Tensor) -> Product:
+    def image_curvature(self, image: torch.Tensor) -> Product:
         a, norm = self._normalised(image)
         if norm == 0:
             raise GeometryError(

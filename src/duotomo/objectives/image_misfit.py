@@ -26,7 +26,7 @@ class ImageMisfit(Objective):
     unless given. mask: how much each voxel of the target counts, zero for not at all; None for 1.
     central_step: differentiate the warp by central differences of this step, in parameters; None for exactly.
 
-    A new one writes `compare` and `metric`.
+    A new one writes `compare` and `image_curvature`.
     """
 
     axes = ("parameter",)
@@ -61,7 +61,7 @@ class ImageMisfit(Objective):
         """Return the misfit of an image, (z, y, x), and its gradient in the image; it may overwrite both."""
 
     @abstractmethod
-    def metric(self, image: torch.Tensor) -> Product:
+    def image_curvature(self, image: torch.Tensor) -> Product:
         """Return Gauss-Newton's curvature of the misfit in the image, at `image`."""
 
     def warped(self, params: torch.Tensor) -> torch.Tensor:
@@ -85,15 +85,15 @@ class ImageMisfit(Objective):
             return math.inf, torch.zeros_like(x)
 
     def curvature(self, x: torch.Tensor) -> Product:
-        """Return `d -> J^T M J d`, J the derivative of the warp in the parameters, M the misfit's metric."""
+        """Return `d -> J^T M J d`, J the derivative of the warp in the parameters, M the misfit's curvature in the image."""
         self.check(x)
-        metric = self.metric(self.warped(x))
+        image_curvature = self.image_curvature(self.warped(x))
 
         def product(d: torch.Tensor) -> torch.Tensor:
             along = self.transform.jvp(
                 x, self.volume, d, self.reference, self.moving, central_step=self.central_step
             )
-            return self._pulled_back(x, metric(along))
+            return self._pulled_back(x, image_curvature(along))
 
         return product
 
@@ -128,7 +128,7 @@ class SumOfSquares(ImageMisfit):
         value = half_norm_sq(residual.mul_(roots))
         return value, residual.mul_(roots)
 
-    def metric(self, image: torch.Tensor) -> Product:
+    def image_curvature(self, image: torch.Tensor) -> Product:
         mask = self.mask
         return (lambda d: d) if mask is None else lambda d: d.mul_(mask)
 

@@ -13,7 +13,7 @@ from duotomo.objectives.embedded import Embedded
 from duotomo.objectives.image_misfit import checked_step
 from duotomo.objectives.joint_parts import ParamsPart, VolumePart
 from duotomo.objectives.objective import Objective, Product
-from duotomo.objectives.term import BoundTerm, Term, seen, seen_back
+from duotomo.objectives.term import BoundTerm, Term, warped, warped_adjoint
 
 
 class JointMisfit(Objective):
@@ -85,7 +85,7 @@ class JointMisfit(Objective):
         except GeometryError:
             return math.inf
         visits = zip(self.visits, warps, strict=True)
-        return sum(visit.misfit.value(seen(warp, volume)) for visit, warp in visits)
+        return sum(visit.misfit.value(warped(warp, volume)) for visit, warp in visits)
 
     def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
         volume, params = self.split(x)
@@ -94,11 +94,11 @@ class JointMisfit(Objective):
         try:
             for visit, row in self._with_params(params):
                 warp = visit.warp(row)
-                value, image = visit.misfit.value_and_gradient(seen(warp, volume))
+                value, image = visit.misfit.value_and_gradient(warped(warp, volume))
                 total += value
                 if warp is not None:
                     slopes.append(visit.pulled_back(row, volume, image))
-                by_volume += seen_back(warp, image)
+                by_volume += warped_adjoint(warp, image)
         except GeometryError:
             return math.inf, torch.zeros_like(x)
         self._write_params(gradient, slopes)
@@ -114,13 +114,13 @@ class JointMisfit(Objective):
             result, slopes, rows = torch.zeros_like(d), [], iter(d_params)
             by_volume = result[: self.grid.n_voxels].view(self.grid.shape)
             for visit, row, warp in visits:
-                image = seen(warp, d_volume)
+                image = warped(warp, d_volume)
                 if warp is not None:
                     image += visit.along(row, volume, next(rows))
                 image = visit.misfit.hessian_product(image)
                 if warp is not None:
                     slopes.append(visit.pulled_back(row, volume, image))
-                by_volume += seen_back(warp, image)
+                by_volume += warped_adjoint(warp, image)
             self._write_params(result, slopes)
             return result
 

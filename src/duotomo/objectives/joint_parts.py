@@ -11,7 +11,7 @@ from duotomo.errors import GeometryError, ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.objectives.norms import normal_equations
 from duotomo.objectives.objective import Objective, Product
-from duotomo.objectives.term import BoundTerm, seen, seen_back
+from duotomo.objectives.term import BoundTerm, warped, warped_adjoint
 from duotomo.operators import Warp
 
 
@@ -29,14 +29,14 @@ class VolumePart(Objective):
 
     def value(self, x: torch.Tensor) -> float:
         self.check(x)
-        return sum(visit.misfit.value(seen(warp, x)) for visit, warp in self.visits)
+        return sum(visit.misfit.value(warped(warp, x)) for visit, warp in self.visits)
 
     def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
         self.check(x)
         total, gradient = 0.0, None
         for visit, warp in self.visits:
-            value, image = visit.misfit.value_and_gradient(seen(warp, x))
-            total, gradient = total + value, _added(gradient, seen_back(warp, image))
+            value, image = visit.misfit.value_and_gradient(warped(warp, x))
+            total, gradient = total + value, _added(gradient, warped_adjoint(warp, image))
         assert gradient is not None
         return total, gradient
 
@@ -48,8 +48,8 @@ class VolumePart(Objective):
             self.check(d, "d")
             total = None
             for visit, warp in self.visits:
-                image = visit.misfit.hessian_product(seen(warp, d))
-                total = _added(total, seen_back(warp, image))
+                image = visit.misfit.hessian_product(warped(warp, d))
+                total = _added(total, warped_adjoint(warp, image))
             assert total is not None
             return total
 
@@ -90,13 +90,13 @@ class ParamsPart(Objective):
         except GeometryError:
             return math.inf
         visits = zip(self.visits, warps, strict=True)
-        return sum(visit.misfit.value(seen(warp, self.volume)) for visit, warp in visits)
+        return sum(visit.misfit.value(warped(warp, self.volume)) for visit, warp in visits)
 
     def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
         total, slopes = 0.0, []
         try:
             for visit, row in self._rows(x):
-                value, image = visit.misfit.value_and_gradient(seen(visit.warp(row), self.volume))
+                value, image = visit.misfit.value_and_gradient(warped(visit.warp(row), self.volume))
                 total += value
                 slopes.append(visit.pulled_back(row, self.volume, image))
         except GeometryError:
@@ -127,7 +127,7 @@ class ParamsPart(Objective):
         matrix = torch.zeros(self.shape * 2, dtype=torch.float64)
         for visit, row in self._rows(params):
             columns = visit.misfit.columns(visit.derivative_images(row, self.volume))
-            residual = visit.misfit.residual(seen(visit.warp(row), self.volume))
+            residual = visit.misfit.residual(warped(visit.warp(row), self.volume))
             own = slice(start, start + visit.n_params)
             value, gradient[own], matrix[own, own] = normal_equations(columns, residual)
             total, start = total + value, own.stop

@@ -81,12 +81,12 @@ class BoundTerm:
         return self.transform
 
 
-def seen(warp: Warp | None, volume: torch.Tensor) -> torch.Tensor:
+def warped(warp: Warp | None, volume: torch.Tensor) -> torch.Tensor:
     """Return `T f`."""
     # Not through the operator's call: the projector looks for NaN in what comes out.
     return volume if warp is None else warp.forward(volume[None])[0]
 
 
-def seen_back(warp: Warp | None, image: torch.Tensor) -> torch.Tensor:
+def warped_adjoint(warp: Warp | None, image: torch.Tensor) -> torch.Tensor:
     """Return `T^T b`."""
     return image if warp is None else warp.transpose(image[None])[0]

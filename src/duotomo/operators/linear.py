@@ -39,7 +39,7 @@ class LinearOperator(ABC):
     @property
     def adjoint(self) -> LinearOperator:
         """The transpose, as an operator."""
-        return Adjoint(self)
+        return AdjointOperator(self)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         where = type(self).__name__
@@ -83,20 +83,20 @@ class LinearOperator(ABC):
     def __matmul__(self, other: torch.Tensor) -> torch.Tensor: ...
     def __matmul__(self, other: LinearOperator | torch.Tensor) -> LinearOperator | torch.Tensor:
         if isinstance(other, LinearOperator):
-            return Composition(self, other)
+            return ComposedOperator(self, other)
         return self(other)
 
     def __add__(self, other: LinearOperator) -> LinearOperator:
-        return Sum(self, other) if isinstance(other, LinearOperator) else NotImplemented
+        return SumOperator(self, other) if isinstance(other, LinearOperator) else NotImplemented
 
     def __sub__(self, other: LinearOperator) -> LinearOperator:
-        return Sum(self, -other) if isinstance(other, LinearOperator) else NotImplemented
+        return SumOperator(self, -other) if isinstance(other, LinearOperator) else NotImplemented
 
     def __neg__(self) -> LinearOperator:
-        return Scaled(-1.0, self)
+        return ScaledOperator(-1.0, self)
 
     def __rmul__(self, factor: float) -> LinearOperator:
-        return Scaled(float(factor), self)
+        return ScaledOperator(float(factor), self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(domain={self.domain}, range={self.range})"
@@ -121,7 +121,7 @@ def _apply(x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
     return result
 
 
-class Adjoint(LinearOperator):
+class AdjointOperator(LinearOperator):
     """The transpose of an operator; the transpose of that is the operator itself."""
 
     def __init__(self, operator: LinearOperator) -> None:
@@ -141,7 +141,7 @@ class Adjoint(LinearOperator):
         return self.operator
 
 
-class Composition(LinearOperator):
+class ComposedOperator(LinearOperator):
     """`A B`."""
 
     def __init__(self, outer: LinearOperator, inner: LinearOperator) -> None:
@@ -163,7 +163,7 @@ class Composition(LinearOperator):
         return self.inner.transpose(self.outer.transpose(y).contiguous())
 
 
-class Sum(LinearOperator):
+class SumOperator(LinearOperator):
     """`A + B`."""
 
     def __init__(self, first: LinearOperator, second: LinearOperator) -> None:
@@ -184,7 +184,7 @@ class Sum(LinearOperator):
         return self.first.transpose(y) + self.second.transpose(y)
 
 
-class Scaled(LinearOperator):
+class ScaledOperator(LinearOperator):
     """`c A`."""
 
     def __init__(self, factor: float, operator: LinearOperator) -> None:

@@ -20,7 +20,7 @@ from duotomo.kernels.planar.reference import boxes, corners, largest_box
 Floats = NDArray[np.float64]
 
 ROW_SWEEP = 0.5
-"""Share of a slab's thickness over which its shadow sweeps along y: docs/decisions/0003-slab-weights.md."""
+"""Share of a slab's thickness over which its footprint sweeps along y: docs/decisions/0003-slab-weights.md."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,23 +62,23 @@ class ParallelDetector:
         first = center - steps[0] * (n_v - 1) / 2 - steps[1] * (n_u - 1) / 2
         return _virtual(source, first, steps, (n_v, n_u), float(center[2]), view)
 
-    def shadows(self, grid: VolumeGrid) -> Floats:
-        """Return where the voxel edges of each slice land: (slice, axis, 4); see `kernels.project.shadow`."""
+    def footprints(self, grid: VolumeGrid) -> Floats:
+        """Return where the voxel edges of each slice land: (slice, axis, 4); see `kernels.project.footprint`."""
         s_x, s_y, s_z = self.source_mm
         height = s_z - self.height_mm
         bottoms = grid.low_mm[0] + grid.spacing_mm[0] * np.arange(grid.shape[0])
         faces = bottoms[:, None] + grid.spacing_mm[0] * np.array([0.0, 1.0])
         middles = faces.mean(axis=1, keepdims=True)
-        shadows = np.empty((grid.shape[0], 2, 4))
+        footprints = np.empty((grid.shape[0], 2, 4))
         for axis, (source, sweep) in enumerate(((s_y, ROW_SWEEP), (s_x, 1.0))):
             z = middles + sweep * (faces - middles)
             magnification = height / (s_z - z)
             low, spacing = grid.low_mm[1 + axis], grid.spacing_mm[1 + axis]
-            shadows[:, axis, 0::2] = (
+            footprints[:, axis, 0::2] = (
                 source + (low - source) * magnification - self.low_mm[axis]
             ) / self.pitch_mm[axis]
-            shadows[:, axis, 1::2] = spacing * magnification / self.pitch_mm[axis]
-        return shadows
+            footprints[:, axis, 1::2] = spacing * magnification / self.pitch_mm[axis]
+        return footprints
 
     def slopes_sq(self) -> tuple[Floats, Floats]:
         """Return the squared slopes of the rays against z along v and along u, (v,) and (u,)."""

@@ -10,7 +10,7 @@ import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.kernels.dispatch import planar_kernels, project_kernels
-from duotomo.kernels.project.shadow import Bands
+from duotomo.kernels.project.footprint import Bands
 from duotomo.operators.linear import LinearOperator
 from duotomo.operators.parallel_detector import ParallelDetector
 
@@ -28,7 +28,7 @@ class Projector(LinearOperator):
 
         p[v, u] = l[v, u] sum over slices of sum over (y, x) of Y[v, y] f[z, y, x] X[u, x],
 
-    where X and Y are the shares of the pixel that the voxel's shadow covers, averaged over the slab, and l is
+    where X and Y are the shares of the pixel that the voxel's footprint covers, averaged over the slab, and l is
     the length of the pixel's ray inside one slab. The transpose uses the same weights. Rays are whole lines:
     a voxel below the detector counts like any other, and what falls beside the detector is not seen.
 
@@ -97,7 +97,7 @@ class _Part:
         self.shape = (len(detectors), *self.detector.shape)
         self.n_pixels = math.prod(self.shape)
         self.reach = self.detector.reach(acquisition.detector_shape)
-        self._shadows = np.stack([detector.shadows(grid) for detector in detectors])
+        self._footprints = np.stack([detector.footprints(grid) for detector in detectors])
         slopes = [detector.slopes_sq() for detector in detectors]
         thickness_sq = grid.spacing_mm[0] ** 2
         self._along_v_sq = torch.from_numpy(thickness_sq * np.stack([v for v, _ in slopes]))
@@ -107,12 +107,12 @@ class _Part:
     @cached_property
     def forward_bands(self) -> Bands:
         """The bands that project."""
-        return Bands.of(self._shadows, transposed=False)
+        return Bands.of(self._footprints, transposed=False)
 
     @cached_property
     def transposed_bands(self) -> Bands:
         """The bands that project back."""
-        return Bands.of(self._shadows, transposed=True)
+        return Bands.of(self._footprints, transposed=True)
 
     def project(self, volume: torch.Tensor, views: torch.Tensor) -> None:
         """Write to `views`, (view, v, u), the projections of `volume` on the parallel detectors."""

@@ -2,23 +2,23 @@
 
 from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.reconstruct.back_projection import BackProjection
-from duotomo.reconstruct.cgls import Cgls
 from duotomo.reconstruct.filtered_back_projection import FilteredBackProjection
-from duotomo.reconstruct.mlem import Mlem
+from duotomo.reconstruct.least_squares import LeastSquares
+from duotomo.reconstruct.ml_convex import MlConvex
 from duotomo.reconstruct.noise import noise_level, total_variation_weight
 from duotomo.reconstruct.one_visit import reconstruct
 from duotomo.reconstruct.sart import Sart
-from duotomo.reconstruct.total_variation import TotalVariation
+from duotomo.reconstruct.tv_least_squares import TvLeastSquares
 from duotomo.reconstruct.windows import hann, ramp
 
 __all__ = [
     "Algorithm",
     "BackProjection",
-    "Cgls",
     "FilteredBackProjection",
-    "Mlem",
+    "LeastSquares",
+    "MlConvex",
     "Sart",
-    "TotalVariation",
+    "TvLeastSquares",
     "hann",
     "noise_level",
     "ramp",

@@ -42,7 +42,7 @@ class Record:
     >>> seen = []
     >>> record = Record(seen.append)
     >>> record.add(objective=2.0, applications=1)
-    >>> record.add(objective=1.0, step_length=1.0, applications=3)
+    >>> record.add(objective=1.0, step_size=1.0, applications=3)
     >>> record.solution(torch.zeros(2), Status.STEP_LIMIT, "One step was asked for.").n_steps, len(seen)
     (1, 1)
     """
@@ -56,14 +56,14 @@ class Record:
         *,
         objective: float,
         applications: int,
-        step_length: float = 0.0,
+        step_size: float = 0.0,
         gradient_norm: float = float("nan"),
     ) -> None:
         """Note the start, or a step; of a step, tell whoever watches. NaN: not known without more work."""
         step = Step(
             objective=objective,
             gradient_norm=gradient_norm,
-            step_length=step_length,
+            step_size=step_size,
             applications=applications,
             seconds=time.perf_counter() - self._began,
         )

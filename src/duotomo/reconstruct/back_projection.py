@@ -44,5 +44,5 @@ class BackProjection:
         total = operator.adjoint(torch.ones_like(projections) if weights is None else weights)
         volume = quotient(operator.adjoint(means), total)
         value = misfit(operator(volume).sub_(projections), weights)
-        record.add(objective=value, step_length=1.0, applications=operator.applications)
+        record.add(objective=value, step_size=1.0, applications=operator.applications)
         return record.solution(volume, Status.CONVERGED, "A direct method: there is nothing to repeat.")

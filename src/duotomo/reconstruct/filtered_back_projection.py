@@ -78,7 +78,7 @@ class FilteredBackProjection:
         check_seen(where, total)
         volume = quotient(operator.adjoint(filtered), total)
         value = misfit(operator(volume).sub_(projections), None)
-        record.add(objective=value, step_length=1.0, applications=operator.applications)
+        record.add(objective=value, step_size=1.0, applications=operator.applications)
         return record.solution(volume, Status.CONVERGED, "A direct method: there is nothing to repeat.")
 
     def _filter(

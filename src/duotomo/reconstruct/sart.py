@@ -87,7 +87,7 @@ class Sart:
                 if self.nonnegative:
                     volume.clamp_(min=0)
             cost = applications() + whole.applications
-            record.add(objective=value, step_length=self.relaxation, applications=cost)
+            record.add(objective=value, step_size=self.relaxation, applications=cost)
         reason = f"All {self.n_sweeps} sweeps were done."
         return record.solution(volume, Status.STEP_LIMIT, reason)
 

@@ -52,7 +52,7 @@ class Progress:
         x: torch.Tensor,
         objective: float,
         gradient_norm: float,
-        step_length: float,
+        step_size: float,
         *,
         held_back: bool = False,
     ) -> Solution | None:
@@ -61,7 +61,7 @@ class Progress:
         held_back: the step was made short on purpose, so that a small decrease says nothing.
         """
         before = self._history[-1].objective
-        self.record(objective, gradient_norm, step_length)
+        self.record(objective, gradient_norm, step_size)
         if gradient_norm <= self._gradient_tolerance * self._history[0].gradient_norm:
             reason = f"The gradient fell to {self._gradient_tolerance:g} of its norm at the start."
             return self.stop(x, Status.CONVERGED, reason)
@@ -75,12 +75,12 @@ class Progress:
         last = self._history[-1]
         self.record(last.objective, last.gradient_norm, 0.0)
 
-    def record(self, objective: float, gradient_norm: float, step_length: float) -> None:
+    def record(self, objective: float, gradient_norm: float, step_size: float) -> None:
         """Note the start, or a step; of a step, tell whoever watches."""
         step = Step(
             objective=objective,
             gradient_norm=gradient_norm,
-            step_length=step_length,
+            step_size=step_size,
             applications=self._applications() - self._count_before,
             seconds=time.perf_counter() - self._began,
         )

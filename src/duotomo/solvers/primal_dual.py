@@ -31,7 +31,7 @@ class PrimalDual:
     The entries of A may not be negative: then `A 1` and `A^T 1` give the steps. Whichever of the primal and
     the dual residual is larger gets longer steps (Goldstein et al., 2013). The objective need not fall in
     every step. In the history, gradient_norm is the larger of the two residuals, relative to the gradient
-    at zero and to the data, and 1 at the start; step_length is the mean of T.
+    at zero and to the data, and 1 at the start; step_size is the mean of T.
 
     n_steps: at most so many, two applications each. tolerance: converged once gradient_norm is as small.
 

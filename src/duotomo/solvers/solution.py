@@ -28,17 +28,17 @@ class Status(Enum):
 class Step:
     """Where a solver stood after a step.
 
-    objective: its value there. gradient_norm: the Euclidean norm of its gradient there. step_length: the
+    objective: its value there. gradient_norm: the Euclidean norm of its gradient there. step_size: the
     multiple of the search direction that was taken; 0 at the start, and where a trial was rejected.
     applications: of a projector or its adjoint, since the start. seconds: since the start.
 
-    >>> Step(objective=2.0, gradient_norm=0.5, step_length=1.0, applications=4, seconds=0.1).objective
+    >>> Step(objective=2.0, gradient_norm=0.5, step_size=1.0, applications=4, seconds=0.1).objective
     2.0
     """
 
     objective: float
     gradient_norm: float
-    step_length: float
+    step_size: float
     applications: int
     seconds: float
 
@@ -49,7 +49,7 @@ class Solution:
 
     reason: the status in one sentence. history: the start, then one entry for each of the `n_steps` steps.
 
-    >>> start = Step(objective=0.0, gradient_norm=0.0, step_length=0.0, applications=2, seconds=0.0)
+    >>> start = Step(objective=0.0, gradient_norm=0.0, step_size=0.0, applications=2, seconds=0.0)
     >>> reason = "The gradient is zero at the start."
     >>> Solution(
     ...     value=torch.zeros(3), status=Status.CONVERGED, reason=reason, n_steps=0, history=(start,)

@@ -8,7 +8,7 @@ import torch
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
-from duotomo.transforms.stages import MatrixStage
+from duotomo.transforms.maps import MatrixMap
 from duotomo.transforms.transform import Physical, Transform
 from duotomo.transforms.units import center_or_middle, half_size_xyz, spacing_xyz
 
@@ -58,13 +58,13 @@ class Affine(Transform):
             )
         return params
 
-    def stages(self, params: torch.Tensor) -> tuple[MatrixStage, ...]:
+    def maps(self, params: torch.Tensor) -> tuple[MatrixMap, ...]:
         scaled = params * self.scale.to(params.device)
         change = scaled[:9].view(3, 3)
         # c + M (x - c) + t = x + (M - 1) x + t - (M - 1) c
         shift = torch.addmv(scaled[9:], change, self.center_mm.to(params.device), alpha=-1)
         matrix = torch.cat([change, shift[:, None]], dim=1)
-        return (MatrixStage(matrix=matrix + self._identity.to(params.device)),)
+        return (MatrixMap(matrix=matrix + self._identity.to(params.device)),)
 
     def physical(self, params: torch.Tensor) -> Physical:
         params = self.check(params)

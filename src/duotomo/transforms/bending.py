@@ -47,7 +47,7 @@ class BendingEnergy:
         """Return the Hessian of E, which does not depend on where it is taken, times a direction."""
         self.spline.check(params)
         direction = self.spline.check(direction)
-        coefficients = self.spline.stages(direction)[0].coefficients
+        coefficients = self.spline.maps(direction)[0].coefficients
         total = torch.zeros_like(coefficients)
         for factor, matrices in self._terms:
             moved = [matrix.to(coefficients.device) for matrix in matrices]

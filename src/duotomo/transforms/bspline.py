@@ -9,7 +9,7 @@ import torch
 from duotomo.errors import GeometryError, check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.warp.reference import spline_weights
-from duotomo.transforms.stages import LatticeStage
+from duotomo.transforms.maps import LatticeMap
 from duotomo.transforms.transform import Physical, Transform
 from duotomo.transforms.units import field_scale
 
@@ -62,12 +62,12 @@ class BSpline(Transform):
         )
         return (coefficients_mm.double() / field_scale(self.grid, coefficients_mm)).reshape(-1)
 
-    def stages(self, params: torch.Tensor) -> tuple[LatticeStage, ...]:
+    def maps(self, params: torch.Tensor) -> tuple[LatticeMap, ...]:
         coefficients = params.reshape(3, *self.lattice.shape) * field_scale(self.grid, params)
-        return (LatticeStage(lattice=self.lattice, coefficients=coefficients),)
+        return (LatticeMap(lattice=self.lattice, coefficients=coefficients),)
 
     def physical(self, params: torch.Tensor) -> Physical:
-        return {"coefficients_mm": self.stages(self.check(params))[0].coefficients}
+        return {"coefficients_mm": self.maps(self.check(params))[0].coefficients}
 
     def refined(self, params: torch.Tensor) -> tuple[BSpline, torch.Tensor]:
         """Return the spline with half the spacing, and the parameters that leave T as it is on its box.
@@ -75,7 +75,7 @@ class BSpline(Transform):
         From the two-scale relation of cubic B-splines: `(c[j-1] + 6 c[j] + c[j+1]) / 8` at an old control
         point, `(c[j] + c[j+1]) / 2` between two.
         """
-        coefficients = self.stages(self.check(params))[0].coefficients
+        coefficients = self.maps(self.check(params))[0].coefficients
         for axis in (1, 2, 3):
             c = coefficients.movedim(axis, 0)
             n = len(c)

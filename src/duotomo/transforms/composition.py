@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from duotomo.errors import ShapeError
-from duotomo.transforms.stages import Stage
+from duotomo.transforms.maps import ElementaryMap
 from duotomo.transforms.transform import Physical, Transform
 
 
@@ -43,9 +43,9 @@ class Composition(Transform):
             part.check(p)
         return params
 
-    def stages(self, params: torch.Tensor) -> tuple[Stage, ...]:
+    def maps(self, params: torch.Tensor) -> tuple[ElementaryMap, ...]:
         parts = zip(self.parts, self.split(params), strict=True)
-        return tuple(stage for part, p in parts for stage in part.stages(p))
+        return tuple(one for part, p in parts for one in part.maps(p))
 
     def physical(self, params: torch.Tensor) -> Physical:
         parts = enumerate(zip(self.parts, self.split(self.check(params)), strict=True), start=1)

@@ -6,7 +6,7 @@ import torch
 
 from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid
-from duotomo.transforms.stages import LatticeStage
+from duotomo.transforms.maps import LatticeMap
 from duotomo.transforms.transform import Physical, Transform
 from duotomo.transforms.units import field_scale
 
@@ -40,9 +40,9 @@ class DisplacementField(Transform):
         )
         return (displacement_mm.double() / field_scale(self.grid, displacement_mm)).reshape(-1)
 
-    def stages(self, params: torch.Tensor) -> tuple[LatticeStage, ...]:
+    def maps(self, params: torch.Tensor) -> tuple[LatticeMap, ...]:
         field = params.reshape(3, *self.grid.shape) * field_scale(self.grid, params)
-        return (LatticeStage(lattice=self.grid, coefficients=field, degree=1),)
+        return (LatticeMap(lattice=self.grid, coefficients=field, degree=1),)
 
     def physical(self, params: torch.Tensor) -> Physical:
-        return {"displacement_mm": self.stages(self.check(params))[0].coefficients}
+        return {"displacement_mm": self.maps(self.check(params))[0].coefficients}

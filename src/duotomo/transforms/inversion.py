@@ -14,7 +14,7 @@ from duotomo.kernels.warp.reference import voxels
 from duotomo.transforms.composition import Composition
 from duotomo.transforms.deformation import Folding, folding
 from duotomo.transforms.displacement_field import DisplacementField
-from duotomo.transforms.stages import MatrixStage, index_matrix
+from duotomo.transforms.maps import MatrixMap, index_matrix
 from duotomo.transforms.transform import Transform
 
 
@@ -75,7 +75,7 @@ def invert_points(
     check_tensor("invert_points", "xyz_mm", xyz_mm, shape=(3,), axes=("xyz",))
     target = xyz_mm.detach().double()
     back = torch.linalg.inv(_product_of_matrices(transform, params))[:3].to(target.device)
-    at = MatrixStage(matrix=back).points(target)
+    at = MatrixMap(matrix=back).points(target)
     missed = transform.points(params, at).detach() - target
     size = torch.ones_like(target[..., :1])
     for _ in range(max_steps):
@@ -125,8 +125,8 @@ def inverse(
     there_and_back = Composition(field, transform)
     back = torch.linalg.inv(_product_of_matrices(transform, params))[:3]
     # With the matrices alone: w = M^-1 x - x.
-    centers_mm = MatrixStage(matrix=index_matrix(grid)[:3]).points(voxels(grid.shape)).to(params.device)
-    w = (MatrixStage(matrix=back).points(centers_mm) - centers_mm).movedim(-1, 0)
+    centers_mm = MatrixMap(matrix=index_matrix(grid)[:3]).points(voxels(grid.shape)).to(params.device)
+    w = (MatrixMap(matrix=back).points(centers_mm) - centers_mm).movedim(-1, 0)
     residual_mm, best = torch.inf, w
     for _ in range(max_steps):
         moved = torch.cat([field.params(displacement_mm=w), params])
@@ -158,11 +158,11 @@ def inverse(
 
 
 def _product_of_matrices(transform: Transform, params: torch.Tensor) -> torch.Tensor:
-    """Return the product, (4, 4), of the matrices among a transform's stages."""
+    """Return the product, (4, 4), of the matrices among a transform's maps."""
     product = torch.eye(4, dtype=torch.float64, device=params.device)
-    for stage in transform.stages(transform.check(params).detach()):
-        if isinstance(stage, MatrixStage):
-            product = torch.cat([stage.matrix @ product, product[3:]])
+    for one in transform.maps(transform.check(params).detach()):
+        if isinstance(one, MatrixMap):
+            product = torch.cat([one.matrix @ product, product[3:]])
     return product
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.transforms.stages import MatrixStage
+from duotomo.transforms.maps import MatrixMap
 from duotomo.transforms.transform import Physical, Transform
 from duotomo.transforms.units import center_or_middle, spacing_xyz, turn_rad
 
@@ -39,7 +39,7 @@ class Rigid(Transform):
         turn = torch.as_tensor(rotation_deg, dtype=torch.float64) * (math.pi / 180)
         return torch.cat([turn, torch.as_tensor(translation_mm, dtype=torch.float64)]) / self.scale
 
-    def stages(self, params: torch.Tensor) -> tuple[MatrixStage, ...]:
+    def maps(self, params: torch.Tensor) -> tuple[MatrixMap, ...]:
         scaled = params * self.scale.to(params.device)
         x, y, z = scaled[:3]
         zero = torch.zeros_like(x)
@@ -47,7 +47,7 @@ class Rigid(Transform):
         rotation = torch.linalg.matrix_exp(cross)
         center = self.center_mm.to(params.device)
         shift = center - rotation @ center + scaled[3:]
-        return (MatrixStage(matrix=torch.cat([rotation, shift[:, None]], dim=1)),)
+        return (MatrixMap(matrix=torch.cat([rotation, shift[:, None]], dim=1)),)
 
     def physical(self, params: torch.Tensor) -> Physical:
         scaled = self.check(params) * self.scale.to(params.device)
@@ -59,7 +59,7 @@ class Rigid(Transform):
 
     def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor]:
         params = self.check(params)
-        matrix = self.stages(params)[0].matrix
+        matrix = self.maps(params)[0].matrix
         scale = self.scale.to(params.device)
         # y = c + R (x - c) + t  <=>  x = c + R^T (y - c) - R^T t
         back = -(matrix[:, :3].T @ (params * scale)[3:]) / scale[3:]

@@ -14,7 +14,7 @@ from duotomo.geometry import VolumeGrid
 from duotomo.kernels.dispatch import warp_kernels
 from duotomo.kernels.warp.point_map import PointMap
 from duotomo.operators import Warp
-from duotomo.transforms.stages import LatticeStage, Stage, map_points, map_tensors, move_points
+from duotomo.transforms.maps import ElementaryMap, LatticeMap, map_points, map_tensors, move_points
 
 MOST_IMAGES = 64
 """More parameters than this have no use for one derivative image each."""
@@ -29,7 +29,7 @@ class Transform(ABC):
     scaled so that a unit step of one moves the corners of `grid` by about a voxel; `physical` says what they
     are in millimetres and degrees.
 
-    A new transform sets `grid` and `n_params`, and writes `stages` and `physical`; all else follows. Warps
+    A new transform sets `grid` and `n_params`, and writes `maps` and `physical`; all else follows. Warps
     are between a reference grid, where the volume lives, and a moving grid, where it is seen; both are `grid`
     unless given, and the moving grid is like the reference grid unless given.
     """
@@ -38,7 +38,7 @@ class Transform(ABC):
     n_params: int
 
     @abstractmethod
-    def stages(self, params: torch.Tensor) -> tuple[Stage, ...]:
+    def maps(self, params: torch.Tensor) -> tuple[ElementaryMap, ...]:
         """Return the matrices and lattices that make up T, differentiable in `params`."""
 
     @abstractmethod
@@ -68,17 +68,17 @@ class Transform(ABC):
         Differentiable in both arguments.
         """
         xyz_mm = _check_points(type(self).__name__, xyz_mm)
-        return move_points(self.stages(self.check(params)), xyz_mm)
+        return move_points(self.maps(self.check(params)), xyz_mm)
 
     def jacobian(self, params: torch.Tensor, xyz_mm: torch.Tensor) -> torch.Tensor:
         """Return `dT_i / dx_j` at points: (..., xyz) -> (..., i, j)."""
         xyz_mm = _check_points(type(self).__name__, xyz_mm)
-        stages = self.stages(self.check(params))
+        maps = self.maps(self.check(params))
         columns = []
         for axis in range(3):
             along = torch.zeros_like(xyz_mm)
             along[..., axis] = 1
-            columns.append(torch.func.jvp(lambda at: move_points(stages, at), (xyz_mm,), (along,))[1])
+            columns.append(torch.func.jvp(lambda at: move_points(maps, at), (xyz_mm,), (along,))[1])
         return torch.stack(columns, dim=-1)
 
     def warp(
@@ -124,7 +124,7 @@ class Transform(ABC):
             return (ahead(volume) - behind(volume)) / (2 * central_step)
         point_map = self._map(params, reference, moving)
         tangents = torch.func.jvp(
-            lambda p: _flat(map_tensors(self.stages(p), reference, moving)), (params,), (d_params,)
+            lambda p: _flat(map_tensors(self.maps(p), reference, moving)), (params,), (d_params,)
         )[1]
         d_matrices, *d_coefficients = tangents
         change = PointMap(matrices=d_matrices, coefficients=tuple(d_coefficients), degrees=point_map.degrees)
@@ -168,9 +168,9 @@ class Transform(ABC):
             return (images.double() * cotangent.double()).flatten(1).sum(dim=1).to(params.device)
         leaf = params.detach().requires_grad_()
         with torch.enable_grad():
-            stages = self.stages(leaf)
-            map_of_leaf = map_tensors(stages, reference, moving)
-        point_map = self._check_overlap(map_points(stages, map_of_leaf), reference, moving)
+            maps = self.maps(leaf)
+            map_of_leaf = map_tensors(maps, reference, moving)
+        point_map = self._check_overlap(map_points(maps, map_of_leaf), reference, moving)
         tensors = _flat(map_of_leaf)
         totals = [torch.zeros_like(tensor) for tensor in tensors]
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
@@ -206,7 +206,7 @@ class Transform(ABC):
                 f"each; got {self.n_params}. Use jvp and vjp, which need no images."
             )
         along = torch.eye(self.n_params, dtype=torch.float64, device=params.device)
-        if central_step is not None or any(isinstance(stage, LatticeStage) for stage in self.stages(params)):
+        if central_step is not None or any(isinstance(one, LatticeMap) for one in self.maps(params)):
             return torch.stack(
                 [
                     self.jvp(params, volume, d, reference, moving, cubic=cubic, central_step=central_step)
@@ -215,9 +215,7 @@ class Transform(ABC):
             )
         self._check_volume(volume, reference)()
         point_map = self._map(params, reference, moving)
-        derivatives = torch.func.jacfwd(lambda p: map_tensors(self.stages(p), reference, moving)[0][0])(
-            params
-        )
+        derivatives = torch.func.jacfwd(lambda p: map_tensors(self.maps(p), reference, moving)[0][0])(params)
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
         images = volume.new_empty(self.n_params, len(volumes), *moving.shape)
         slopes = volume.new_empty(3, *moving.shape)
@@ -234,8 +232,8 @@ class Transform(ABC):
     def displacement(self, params: torch.Tensor, grid: VolumeGrid | None = None) -> torch.Tensor:
         """Return `T(x) - x` at the voxel centres of a grid: (xyz, z, y, x), in mm, float64."""
         grid = grid or self.grid
-        stages = self.stages(self.check(params))
-        point_map = map_points(stages, map_tensors(stages, grid, grid))
+        maps = self.maps(self.check(params))
+        point_map = map_points(maps, map_tensors(maps, grid, grid))
         where = params.new_empty(3, *grid.shape, dtype=torch.float64)
         warp_kernels(where.device).positions(where, point_map)
         for at, n, spacing_mm, axis in zip(where, grid.shape, grid.spacing_mm, range(3), strict=True):
@@ -251,8 +249,8 @@ class Transform(ABC):
         folds where it is not positive.
         """
         grid = grid or self.grid
-        stages = self.stages(self.check(params))
-        point_map = map_points(stages, map_tensors(stages, grid, grid))
+        maps = self.maps(self.check(params))
+        point_map = map_points(maps, map_tensors(maps, grid, grid))
         values = params.new_empty(grid.shape, dtype=torch.float64)
         warp_kernels(values.device).determinants(values, point_map)
         return values
@@ -264,8 +262,8 @@ class Transform(ABC):
         return reference, moving or reference
 
     def _map(self, params: torch.Tensor, reference: VolumeGrid, moving: VolumeGrid) -> PointMap:
-        stages = self.stages(params)
-        point_map = map_points(stages, map_tensors(stages, reference, moving))
+        maps = self.maps(params)
+        point_map = map_points(maps, map_tensors(maps, reference, moving))
         return self._check_overlap(point_map, reference, moving)
 
     def _check_overlap(self, point_map: PointMap, reference: VolumeGrid, moving: VolumeGrid) -> PointMap:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.transforms.stages import MatrixStage
+from duotomo.transforms.maps import MatrixMap
 from duotomo.transforms.transform import Physical, Transform
 from duotomo.transforms.units import spacing_xyz
 
@@ -31,10 +31,10 @@ class Translation(Transform):
         """Return the parameters of a translation, xyz."""
         return torch.as_tensor(translation_mm, dtype=torch.float64) / spacing_xyz(self.grid)
 
-    def stages(self, params: torch.Tensor) -> tuple[MatrixStage, ...]:
+    def maps(self, params: torch.Tensor) -> tuple[MatrixMap, ...]:
         shift = params * spacing_xyz(self.grid).to(params.device)
         eye = torch.eye(3, dtype=torch.float64, device=params.device)
-        return (MatrixStage(matrix=torch.cat([eye, shift[:, None]], dim=1)),)
+        return (MatrixMap(matrix=torch.cat([eye, shift[:, None]], dim=1)),)
 
     def physical(self, params: torch.Tensor) -> Physical:
         return {"translation_mm": self.check(params) * spacing_xyz(self.grid).to(params.device)}

@@ -8,7 +8,7 @@ from duotomo.errors import GeometryError, check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.warp.reference import lattice_values, spline_weights, voxels
 from duotomo.transforms.bspline import check_lattice, control_lattice
-from duotomo.transforms.stages import LatticeStage
+from duotomo.transforms.maps import LatticeMap
 from duotomo.transforms.transform import Physical, Transform
 from duotomo.transforms.units import field_scale
 
@@ -64,7 +64,7 @@ class Velocity(Transform):
         )
         return (velocities_mm.double() / field_scale(self.grid, velocities_mm)).reshape(-1)
 
-    def stages(self, params: torch.Tensor) -> tuple[LatticeStage, ...]:
+    def maps(self, params: torch.Tensor) -> tuple[LatticeMap, ...]:
         device = params.device
         coarse_mm = torch.tensor(self.lattice.spacing_mm[::-1], dtype=torch.float64, device=device)
         velocity = self._velocities(params) / coarse_mm[:, None, None, None]
@@ -82,7 +82,7 @@ class Velocity(Transform):
         coefficients = torch.einsum("zyxc,kz,jy,ix->ckji", moved, *to_coefficients)
         fine_mm = coarse_mm / self.finer
         coefficients = coefficients.flip(0) * fine_mm[:, None, None, None]
-        return (LatticeStage(lattice=self.fine, coefficients=coefficients),)
+        return (LatticeMap(lattice=self.fine, coefficients=coefficients),)
 
     def physical(self, params: torch.Tensor) -> Physical:
         return {"velocities_mm": self._velocities(self.check(params))}

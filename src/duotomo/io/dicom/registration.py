@@ -25,7 +25,7 @@ from duotomo.io.file_error import FileError
 from duotomo.io.paths import AnyPath, target
 from duotomo.io.patient_frame import lps, lps_matrix
 from duotomo.transforms import Transform, invert_points
-from duotomo.transforms.stages import MatrixStage
+from duotomo.transforms.maps import MatrixMap
 
 SPATIAL = "1.2.840.10008.5.1.4.1.1.66.1"
 DEFORMABLE = "1.2.840.10008.5.1.4.1.1.66.3"
@@ -186,8 +186,8 @@ def _visits(where: str, fixed: Identity | None, moving: Identity | None) -> tupl
 def _matrix(where: str, transform: Transform, params: torch.Tensor) -> Floats:
     """Return T in LPS, (4, 4)."""
     product = np.eye(4)
-    for stage in transform.stages(transform.check(params).detach().cpu()):
-        if not isinstance(stage, MatrixStage):
+    for stage in transform.maps(transform.check(params).detach().cpu()):
+        if not isinstance(stage, MatrixMap):
             raise GeometryError(
                 f"{where}: expected a translation, a rigid or an affine transform; got "
                 f"{type(transform).__name__}, which bends. Use write_deformable_registration."

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from numba import njit, prange
 
+from duotomo.kernels.project.footprint import COLUMNS, ROWS, Bands
 from duotomo.kernels.project.lanes import LANES, TILE, combine, turn
-from duotomo.kernels.project.shadow import COLUMNS, ROWS, Bands
 
 ROW_BLOCK = LANES
 """Target rows per task: one vector of the turned tile."""
@@ -72,7 +72,7 @@ def accumulate(
 
 @njit(inline="always")
 def _cover(low, high, tiny, zero, one, half):
-    """Share of the pixel [0, 1] beyond an edge whose shadow sweeps from `low` to `high`.
+    """Share of the pixel [0, 1] beyond an edge whose footprint sweeps from `low` to `high`.
 
     Clamped first, so that an edge far away costs no precision.
     """

@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from duotomo.kernels.project.shadow import COLUMNS, ROWS, Bands
+from duotomo.kernels.project.footprint import COLUMNS, ROWS, Bands
 
 TILE_COLUMNS = 128
 CHUNK = 16
@@ -88,7 +88,7 @@ def accumulate(
 
 @triton.jit
 def _sweep(low, high, tiny):
-    # The first shadow of an edge, what it sweeps, and half the inverse of that.
+    # The first footprint of an edge, what it sweeps, and half the inverse of that.
     sweep = tl.maximum(tl.abs(low - high), tiny)
     root = tl.rsqrt(sweep)  # one instruction, where a division takes seven
     return tl.minimum(low, high), sweep, 0.5 * root * root
@@ -140,7 +140,7 @@ def _accumulate(
 ):
     real: tl.constexpr = tl.float32 if SINGLE else tl.float64
     tiny: tl.constexpr = 1e-6 if SINGLE else 1e-12
-    axis: tl.constexpr = 0 if TRANSPOSED else 1  # along which the rows' shadows repeat
+    axis: tl.constexpr = 0 if TRANSPOSED else 1  # along which the rows' footprints repeat
     n = tl.program_id(0)
     first_row = tl.program_id(1) * row_step
     first_column = tl.program_id(2) * TILE_COLUMNS

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.kernels.project.shadow import COLUMNS, ROWS, Floats
+from duotomo.kernels.project.footprint import COLUMNS, ROWS, Floats
 
 
-def weights(shadow: Floats, *, n_pixels: int, n_voxels: int) -> Floats:
-    """Return `W[k, i]`, the share of pixel k that voxel i's shadow covers, averaged over the slab.
+def weights(footprint: Floats, *, n_pixels: int, n_voxels: int) -> Floats:
+    """Return `W[k, i]`, the share of pixel k that voxel i's footprint covers, averaged over the slab.
 
-    shadow: (4,), `(p, q)` of the lower and of the upper face.
+    footprint: (4,), `(p, q)` of the lower and of the upper face.
 
     >>> weights(np.array([0.5, 1.0, 0.5, 1.0]), n_pixels=3, n_voxels=2)
     array([[0.5, 0. ],
            [0.5, 0.5],
            [0. , 0.5]])
     """
-    p_low, q_low, p_high, q_high = shadow
+    p_low, q_low, p_high, q_high = footprint
     edge = np.arange(n_voxels + 1)
     ends = np.stack([p_low + q_low * edge, p_high + q_high * edge])
     begin, sweep = ends.min(axis=0), np.ptp(ends, axis=0)
@@ -35,22 +35,22 @@ def _integral(distance: Floats, sweep: Floats) -> Floats:
 
 
 def accumulate(
-    source: NDArray[np.floating], target: NDArray[np.floating], shadows: Floats, *, transposed: bool
+    source: NDArray[np.floating], target: NDArray[np.floating], footprints: Floats, *, transposed: bool
 ) -> None:
     """Add to `target` the projection of `source`, or its transpose.
 
     Forward, `target[view] += sum over slices of Y source[slice] X^T`; transposed,
     `target[slice] += sum over views of Y^T source[view] X`.
 
-    shadows: (view, slice, axis, 4).
+    footprints: (view, slice, axis, 4).
     """
-    n_views, n_slices = shadows.shape[:2]
+    n_views, n_slices = footprints.shape[:2]
     pixels, voxels = (source, target) if transposed else (target, source)
     for view in range(n_views):
         for index in range(n_slices):
             rows, columns = (
                 weights(
-                    shadows[view, index, axis],
+                    footprints[view, index, axis],
                     n_pixels=pixels.shape[1 + axis],
                     n_voxels=voxels.shape[1 + axis],
                 )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from duotomo.kernels.warp.corners import LANES
 from duotomo.kernels.warp.cpu_derivatives import differentiate_volume, pull_back_image
+from duotomo.kernels.warp.interpolation import is_far, read_row, read_slopes_row, tap_weights
 from duotomo.kernels.warp.point_map import PointMap
 from duotomo.kernels.warp.rows import (
     displacement_jacobian,
@@ -25,7 +26,6 @@ from duotomo.kernels.warp.rows import (
     room,
     x_table,
 )
-from duotomo.kernels.warp.samples import is_far, read_row, read_slopes_row, tap_weights
 
 SHARE_OF_SUMS = 0.05
 """Memory for partial sums of a lattice's gradient, as a share of the image."""

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numba import njit, prange
 
+from duotomo.kernels.warp.interpolation import read_slopes_row
 from duotomo.kernels.warp.rows import (
     apply_matrix,
     displacement_jacobian,
@@ -16,7 +17,6 @@ from duotomo.kernels.warp.rows import (
     room,
     spline_weights,
 )
-from duotomo.kernels.warp.samples import read_slopes_row
 
 
 @njit(error_model="numpy")

@@ -13,14 +13,14 @@ from duotomo.solvers import Solution
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cgls:
+class LeastSquares:
     """Minimise `1/2 sum of w (A f - p)^2` by the solver `duotomo.solvers.Cgls`.
 
     n_steps: at most so many; few regularise, many fit the noise. tolerance: the solver's. Values may be
     negative.
 
-    >>> Cgls(n_steps=20)
-    Cgls(n_steps=20, tolerance=0.0)
+    >>> LeastSquares(n_steps=20)
+    LeastSquares(n_steps=20, tolerance=0.0)
     """
 
     n_steps: int

@@ -18,7 +18,7 @@ LEAST_RATIO = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mlem:
+class MlConvex:
     """Maximise the likelihood of photons counted behind the object, by the ML-convex algorithm.
 
     Counts `y = photons exp(-p)` are Poisson of mean `b exp(-t)`, `t = A f`, `b = y exp(p)`. Each step is
@@ -34,18 +34,18 @@ class Mlem:
     photons: per ray without object. Alone it scales the likelihood and nothing else; weights, which are the
     expected counts y, take its place.
 
-    >>> Mlem(n_steps=10)
-    Mlem(n_steps=10, photons=250000.0)
+    >>> MlConvex(n_steps=10)
+    MlConvex(n_steps=10, photons=250000.0)
     """
 
     n_steps: int
     photons: float = 250_000.0
 
     def __post_init__(self) -> None:
-        check_steps("Mlem", "n_steps", self.n_steps)
+        check_steps("MlConvex", "n_steps", self.n_steps)
         if not 0 < self.photons < math.inf:
             raise DuotomoError(
-                f"Mlem: expected photons > 0 and finite; got {self.photons}. Give counts per ray."
+                f"MlConvex: expected photons > 0 and finite; got {self.photons}. Give counts per ray."
             )
 
     @torch.no_grad()
@@ -80,9 +80,7 @@ class Mlem:
             ascent = operator.adjoint(blank * torch.exp(-line) - counts)
             value = _deviance(counts, projections - line)
             norm = float(torch.linalg.vector_norm(ascent, dtype=torch.float64))
-            record.add(
-                objective=value, gradient_norm=norm, step_length=1.0, applications=operator.applications
-            )
+            record.add(objective=value, gradient_norm=norm, step_size=1.0, applications=operator.applications)
         return record.solution(volume, Status.STEP_LIMIT, f"All {self.n_steps} steps were done.")
 
 
@@ -96,18 +94,18 @@ def _start(
     if start is not None:
         if bool((start < 0).any()) or not bool((start > 0).any()):
             raise DuotomoError(
-                "Mlem: expected a start that is positive somewhere and nowhere negative; got one with "
+                "MlConvex: expected a start that is positive somewhere and nowhere negative; got one with "
                 f"values from {float(start.min()):.6g} to {float(start.max()):.6g}. Zero voxels stay zero: "
                 "clamp it to a small positive value."
             )
         return start.clone(), operator(start)
-    lengths = ray_lengths("Mlem", operator, projections)
+    lengths = ray_lengths("MlConvex", operator, projections)
     used = lengths > 0 if weights is None else (lengths > 0) & (weights > 0)
     total, length = ((tensor * used).sum(dtype=torch.float64) for tensor in (projections, lengths))
     mean = float(total / length)
     if not mean > 0:
         raise DuotomoError(
-            f"Mlem: expected projections whose mean over the grid's shadow is positive; got a mean "
+            f"MlConvex: expected projections whose mean over the grid's shadow is positive; got a mean "
             f"attenuation of {mean:.6g}/mm. Check their sign and the grid's place, or pass a start."
         )
     return torch.full(operator.domain, mean).to(projections), lengths.mul_(mean)

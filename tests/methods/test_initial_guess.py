@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods import Study, Visit, centroid_mm, first_translations_mm
-from duotomo.methods.start import first_params
+from duotomo.methods import Study, Visit, centroid_mm, initial_translations_mm
+from duotomo.methods.initial_guess import initial_params
 from duotomo.phantoms import Ellipsoid
 from tests.methods.studies import GRID, SCAN, seen, shifted, study
 from tests.strategies import sixteenths
@@ -61,7 +61,7 @@ def test_the_guess_is_the_way_between_the_centres(
 ) -> None:
     grid = VolumeGrid.on_detector((30, 30, 30), (2.0, 2.0, 2.0))
     both = Study(grid=grid, visits=(ball(one), ball(other, OTHER)))
-    (found,) = first_translations_mm(both)
+    (found,) = initial_translations_mm(both)
     # A point of the moving frame plus the translation is a point of the reference frame.
     expected = torch.tensor(one).double() - torch.tensor(other).double()
     assert float((torch.tensor(found).double() - expected).norm()) < 1.0
@@ -95,8 +95,8 @@ def test_one_view_gives_a_point_on_its_ray() -> None:
 
 def test_without_a_guess_nothing_is_moved() -> None:
     both = study(shifted(3.0, 0.0, 0.0))
-    assert not first_params(both, guess=False)[0].any()
-    assert first_params(both)[0].any()
+    assert not initial_params(both, guess=False)[0].any()
+    assert initial_params(both)[0].any()
 
 
 def test_a_guess_that_leaves_the_volume_is_explained() -> None:
@@ -106,7 +106,7 @@ def test_a_guess_that_leaves_the_volume_is_explained() -> None:
     narrow = VolumeGrid(shape=(10, 14, 4), spacing_mm=(3.0, 3.0, 3.0), center_mm=(20.0, 21.0, 0.0))
     visits = tuple(Visit(projections=views, acquisition=SCAN) for views in (left, right))
     with pytest.raises(GeometryError, match=r"Study, visit 2: .* share no volume.*whether the data show one"):
-        first_params(Study(grid=narrow, visits=visits))
+        initial_params(Study(grid=narrow, visits=visits))
 
 
 def test_grids_that_share_no_volume_need_a_guess() -> None:
@@ -117,7 +117,7 @@ def test_grids_that_share_no_volume_need_a_guess() -> None:
     beside = replace(SCAN, source_mm=moved_mm, detector_center_mm=middles_mm)
     both = Study(grid=GRID, visits=(seen(), seen(motion, acquisition=beside, grid=far)))
     with pytest.raises(
-        GeometryError, match=r"visit 2: .*share no volume.* Check center_mm .*first_guess=True"
+        GeometryError, match=r"visit 2: .*share no volume.* Check center_mm .*initial_guess=True"
     ):
-        first_params(both, guess=False)
-    torch.testing.assert_close(first_params(both)[0], motion[1], atol=0.1, rtol=0)
+        initial_params(both, guess=False)
+    torch.testing.assert_close(initial_params(both)[0], motion[1], atol=0.1, rtol=0)

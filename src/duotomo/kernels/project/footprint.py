@@ -1,11 +1,11 @@
-"""Where the voxel edges of a slice throw their shadow, as tables that every back end reads.
+"""Where the voxel edges of a slice throw their footprint, as tables that every back end reads.
 
 In one view, the edges of a slice's voxels lie on lines: edge `i` of the face at height z lands at pixel
 coordinate `p + q i`. A slab has two faces, so one axis of one slice in one view is four numbers,
-`(p, q)` of its lower face and `(p, q)` of its upper face: a *shadow*.
+`(p, q)` of its lower face and `(p, q)` of its upper face: a *footprint*.
 
 The weight between pixel `k`, which covers `[k, k + 1]`, and voxel `i` is the share of the pixel that the
-voxel's shadow covers, averaged over the slab's height:
+voxel's footprint covers, averaged over the slab's height:
 
     W[k, i] = C(k, i) - C(k, i + 1),
     C(k, i) = mean over the pixel of the share of the slab in which edge i falls short of it.
@@ -36,7 +36,7 @@ ROWS, COLUMNS = 0, 1
 class Bands:
     """The bands of weights between sources and targets, as the lines that generate them.
 
-    lines: (source, target, axis, 8): a shadow's four numbers, then `(P, Q)` for each face: the samples of
+    lines: (source, target, axis, 8): a footprint's four numbers, then `(P, Q)` for each face: the samples of
     target index o begin on the lines `P + Q o`. Forward, the sources are slices, the targets views, and a
     pixel's samples are voxels; transposed it is the other way round.
     """
@@ -47,18 +47,18 @@ class Bands:
     _reaches: dict[tuple[int, int, int], int] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, shadows: Floats, *, transposed: bool) -> Bands:
-        """Build the bands of shadows, (view, slice, axis, 4), for one direction.
+    def of(cls, footprints: Floats, *, transposed: bool) -> Bands:
+        """Build the bands of footprints, (view, slice, axis, 4), for one direction.
 
         >>> Bands.of(np.array([[[[0.0, 2.0, 1.0, 2.0]] * 2]]), transposed=False).lines[0, 0, 0]
         array([ 0. ,  2. ,  1. ,  2. , -0. ,  0.5, -0.5,  0.5])
         """
         if transposed:
-            lines = np.concatenate([shadows, shadows], axis=-1)
+            lines = np.concatenate([footprints, footprints], axis=-1)
         else:
-            p_low, q_low, p_high, q_high = np.moveaxis(shadows, -1, 0)
+            p_low, q_low, p_high, q_high = np.moveaxis(footprints, -1, 0)
             inverse = np.stack([-p_low / q_low, 1 / q_low, -p_high / q_high, 1 / q_high], axis=-1)
-            lines = np.concatenate([shadows, inverse], axis=-1).swapaxes(0, 1)
+            lines = np.concatenate([footprints, inverse], axis=-1).swapaxes(0, 1)
         return cls(lines=np.ascontiguousarray(lines), transposed=transposed)
 
     def on(self, device: torch.device) -> torch.Tensor:

@@ -10,10 +10,10 @@ import torch
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid, paper
 from duotomo.methods import Model, Settings, Study, Visit, simultaneous
+from duotomo.methods.initial_guess import initial_translations_mm
+from duotomo.methods.multi_start import multi_start
 from duotomo.methods.runner import Runner
 from duotomo.methods.settings import Stage
-from duotomo.methods.start import first_translations_mm
-from duotomo.methods.two_starts import better_start
 from duotomo.operators import Projector
 
 GRID = VolumeGrid.on_detector((16, 16, 16), (4.0, 4.0, 4.0))
@@ -47,8 +47,8 @@ def end_of(case: Study, how: Settings) -> float:
 @pytest.mark.parametrize(("shift", "stray"), [(3, 0.0), (0, 8.0), (2, 3.0)])
 def test_the_lower_objective_goes_on(shift: int, stray: float) -> None:
     case = study(shift, stray=stray)
-    state = better_start(case, settings(COARSE, FINE))
-    ends = [end_of(case, replace(settings(COARSE), first_guess=guess)) for guess in (True, False)]
+    state = multi_start(case, settings(COARSE, FINE))
+    ends = [end_of(case, replace(settings(COARSE), initial_guess=guess)) for guess in (True, False)]
     assert state.stage == 1
     assert state.history[-1].objective == min(ends)
     assert max(ends) > min(ends)
@@ -56,14 +56,14 @@ def test_the_lower_objective_goes_on(shift: int, stray: float) -> None:
 
 def test_rest_wins_where_the_guess_is_wrong() -> None:
     case = study(0, stray=8.0)
-    assert first_translations_mm(case)[0][0] < -8
+    assert initial_translations_mm(case)[0][0] < -8
     found = simultaneous(case, settings(COARSE, FINE))
     assert found.transforms[0].physical(found.params[0])["translation_mm"].norm() < 1.0
 
 
 def test_both_starts_count() -> None:
     case = study(3)
-    state = better_start(case, settings(COARSE, FINE))
+    state = multi_start(case, settings(COARSE, FINE))
     one = Runner(case, settings(COARSE))
     assert state.applications > one.run(one.first_state()).applications
     assert len(state.history) <= COARSE.n_steps + 10
@@ -73,13 +73,13 @@ def test_both_starts_count() -> None:
     ("shift", "how"),
     [
         (3, settings(FINE)),
-        (3, replace(settings(COARSE, FINE), first_guess=False)),
+        (3, replace(settings(COARSE, FINE), initial_guess=False)),
         (0, settings(COARSE, FINE)),
     ],
     ids=["no coarse stage", "no guess", "a guess like rest"],
 )
 def test_nothing_is_tried(shift: int, how: Settings) -> None:
-    state = better_start(study(shift), how)
+    state = multi_start(study(shift), how)
     assert (state.stage, state.applications, state.history) == (0, 0, ())
 
 
@@ -91,5 +91,5 @@ def test_visits_apart_start_from_the_guess() -> None:
     grid = replace(GRID, center_mm=(GRID.center_mm[0], GRID.center_mm[1], 200.0))
     case = Study(grid=GRID, visits=(near, Visit(projections=near.projections, acquisition=scan, grid=grid)))
     with pytest.raises(GeometryError, match="share no volume"):
-        end_of(case, replace(settings(COARSE), first_guess=False))
-    assert better_start(case, settings(COARSE, FINE)).stage == 1
+        end_of(case, replace(settings(COARSE), initial_guess=False))
+    assert multi_start(case, settings(COARSE, FINE)).stage == 1

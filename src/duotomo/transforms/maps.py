@@ -15,7 +15,7 @@ from duotomo.kernels.warp.reference import lattice_values
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MatrixStage:
+class MatrixMap:
     """`x -> M (x, 1)`. matrix: (3, 4), xyz in mm."""
 
     matrix: torch.Tensor
@@ -27,7 +27,7 @@ class MatrixStage:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LatticeStage:
+class LatticeMap:
     """`x -> x + sum over control points j of B((x - x_j) / spacing) c_j`.
 
     B is a product of B-splines: cubic for degree 3, linear for degree 1. There are no control points beyond
@@ -47,7 +47,7 @@ class LatticeStage:
         return xyz_mm + lattice_values(self.coefficients.to(xyz_mm.device), at, self.degree)
 
 
-Stage = MatrixStage | LatticeStage
+ElementaryMap = MatrixMap | LatticeMap
 
 
 @lru_cache(maxsize=64)
@@ -66,43 +66,45 @@ def index_matrix(grid: VolumeGrid) -> torch.Tensor:
     return torch.from_numpy(matrix)
 
 
-def move_points(stages: Sequence[Stage], xyz_mm: torch.Tensor) -> torch.Tensor:
-    """Move points, (..., xyz), through all stages. Differentiable in points, matrices and coefficients."""
-    for stage in stages:
-        xyz_mm = stage.points(xyz_mm)
+def move_points(maps: Sequence[ElementaryMap], xyz_mm: torch.Tensor) -> torch.Tensor:
+    """Move points, (..., xyz), through all maps. Differentiable in points, matrices and coefficients."""
+    for one in maps:
+        xyz_mm = one.points(xyz_mm)
     return xyz_mm
 
 
 def map_tensors(
-    stages: Sequence[Stage], reference: VolumeGrid, moving: VolumeGrid
+    maps: Sequence[ElementaryMap], reference: VolumeGrid, moving: VolumeGrid
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-    """Return the matrices and coefficients of a `PointMap`, as differentiable functions of the stages'."""
+    """Return the matrices and coefficients of a `PointMap`, as differentiable functions of those of the maps."""
     to_world = index_matrix(moving)
     matrices, coefficients = [], []
-    for stage in stages:
-        if isinstance(stage, MatrixStage):
-            matrix = stage.matrix.cpu()
+    for one in maps:
+        if isinstance(one, MatrixMap):
+            matrix = one.matrix.cpu()
             to_world = torch.cat([matrix @ to_world, to_world[3:]])
         else:
-            from_lattice = index_matrix(stage.lattice)
-            matrices.append((_world_matrix(stage.lattice) @ to_world)[:3])
-            spacing_mm = torch.tensor(stage.lattice.spacing_mm, dtype=torch.float64)
-            spacing_mm = spacing_mm.to(stage.coefficients.device)
-            coefficients.append(stage.coefficients.flip(0) / spacing_mm[:, None, None, None])
+            from_lattice = index_matrix(one.lattice)
+            matrices.append((_world_matrix(one.lattice) @ to_world)[:3])
+            spacing_mm = torch.tensor(one.lattice.spacing_mm, dtype=torch.float64)
+            spacing_mm = spacing_mm.to(one.coefficients.device)
+            coefficients.append(one.coefficients.flip(0) / spacing_mm[:, None, None, None])
             to_world = from_lattice
     matrices.append((_world_matrix(reference) @ to_world)[:3])
     return torch.stack(matrices), tuple(coefficients)
 
 
-def map_points(stages: Sequence[Stage], tensors: tuple[torch.Tensor, tuple[torch.Tensor, ...]]) -> PointMap:
+def map_points(
+    maps: Sequence[ElementaryMap], tensors: tuple[torch.Tensor, tuple[torch.Tensor, ...]]
+) -> PointMap:
     """Return the map from voxel indices of the moving grid to those of the reference grid.
 
-    tensors: what `map_tensors` makes of the stages.
+    tensors: what `map_tensors` makes of them.
     """
     matrices, coefficients = tensors
     fixed, is_fixed = [], True
-    for stage in stages:
-        if isinstance(stage, MatrixStage):
+    for one in maps:
+        if isinstance(one, MatrixMap):
             is_fixed = False
         else:
             fixed.append(is_fixed)
@@ -110,7 +112,7 @@ def map_points(stages: Sequence[Stage], tensors: tuple[torch.Tensor, tuple[torch
     return PointMap(
         matrices=matrices.detach(),
         coefficients=tuple(values.detach() for values in coefficients),
-        degrees=tuple(stage.degree for stage in stages if isinstance(stage, LatticeStage)),
+        degrees=tuple(one.degree for one in maps if isinstance(one, LatticeMap)),
         fixed=(*fixed, is_fixed),
     )
 

@@ -10,7 +10,7 @@ from duotomo.transforms import Translation
 
 
 def centroid_mm(visit: Visit) -> torch.Tensor:
-    """Return the centre of attenuation of a visit, xyz: where the rays through the shadows' centres meet.
+    """Return the centre of attenuation of a visit, xyz: where the rays through the centres of the projections meet.
 
     In each view the centre lies near the ray from the source to the mean pixel, weighted by the line
     integrals; the point nearest to all those rays is `(sum (1 - d d^T))^-1 sum (1 - d d^T) s`, with s the
@@ -18,11 +18,11 @@ def centroid_mm(visit: Visit) -> torch.Tensor:
     """
     acquisition = visit.acquisition
     (n_v, n_u), (d_v, d_u) = acquisition.detector_shape, acquisition.pixel_spacing_mm
-    shadow = visit.projections.clamp(min=0)
+    positive = visit.projections.clamp(min=0)
     if visit.weights is not None:
-        shadow = torch.where(visit.weights > 0, shadow, torch.zeros_like(shadow))
-    along_v = shadow.sum(dim=2, dtype=torch.float64).cpu()
-    along_u = shadow.sum(dim=1, dtype=torch.float64).cpu()
+        positive = torch.where(visit.weights > 0, positive, torch.zeros_like(positive))
+    along_v = positive.sum(dim=2, dtype=torch.float64).cpu()
+    along_u = positive.sum(dim=1, dtype=torch.float64).cpu()
     mass = along_v.sum(dim=1)
     seen = mass > 0.01 * mass.max()
     v_mm = (along_v @ (torch.arange(n_v, dtype=torch.float64) - (n_v - 1) / 2)) * d_v / mass.clamp(min=1e-30)
@@ -37,7 +37,7 @@ def centroid_mm(visit: Visit) -> torch.Tensor:
     return (inverse @ (across @ source[:, :, None]).sum(dim=0))[:, 0]
 
 
-def first_translations_mm(study: Study) -> list[list[float]]:
+def initial_translations_mm(study: Study) -> list[list[float]]:
     """Return, for each moving visit, the translation moving_to_reference between the centres, xyz.
 
     >>> from duotomo.geometry import VolumeGrid, paper
@@ -47,24 +47,24 @@ def first_translations_mm(study: Study) -> list[list[float]]:
     >>> volumes[0, 7:9, 7:9, 7:9], volumes[1, 8:10, 7:9, 5:7] = 1, 1
     >>> views = Projector(grid=grid, acquisition=scan)(volumes)
     >>> visits = tuple(Visit(projections=view, acquisition=scan) for view in views)
-    >>> [round(t, 1) + 0.0 for t in first_translations_mm(Study(grid=grid, visits=visits))[0]]
+    >>> [round(t, 1) + 0.0 for t in initial_translations_mm(Study(grid=grid, visits=visits))[0]]
     [8.0, 0.0, -4.0]
     """
     reference = centroid_mm(study.reference)
     return [(reference - centroid_mm(visit)).tolist() for visit in study.moving]
 
 
-def first_params(study: Study, *, guess: bool = True) -> list[torch.Tensor]:
+def initial_params(study: Study, *, guess: bool = True) -> list[torch.Tensor]:
     """Return the parameters of a `Translation` that each moving visit starts from; no `guess`, no shift."""
     shifts = [Translation(study.grid_of(visit)) for visit in study.moving]
-    starts_mm = first_translations_mm(study) if guess else [[0.0, 0.0, 0.0] for _ in shifts]
+    starts_mm = initial_translations_mm(study) if guess else [[0.0, 0.0, 0.0] for _ in shifts]
     params = [shift.params(translation_mm=mm) for shift, mm in zip(shifts, starts_mm, strict=True)]
     for number, (shift, row, mm) in enumerate(zip(shifts, params, starts_mm, strict=True), start=2):
         try:
             shift.warp(row, study.grid, shift.grid)
         except GeometryError as error:
             x, y, z = mm
-            remedy = "whether the data show one breast" if guess else "first_guess=True"
+            remedy = "whether the data show one breast" if guess else "initial_guess=True"
             raise GeometryError(
                 f"Study, visit {number}: expected its grid to meet that of the reference when moved by the "
                 f"start, (x, y, z) = ({x:.4g}, {y:.4g}, {z:.4g}) mm; got grids that share no volume. Check "

@@ -10,7 +10,7 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import Projector
-from duotomo.reconstruct import Cgls, TotalVariation, reconstruct
+from duotomo.reconstruct import LeastSquares, TvLeastSquares, reconstruct
 from tests.reconstruct.visit import DATA, GRID, SCAN, error
 
 SMALL = VolumeGrid.on_detector((3, 4, 4), (4.0, 4.0, 4.0), gap_mm=4.0)
@@ -35,14 +35,14 @@ def test_without_weight_it_is_the_least_squares_solution() -> None:
     noise = 1e-3 * torch.randn(WIDE.shape, generator=torch.Generator().manual_seed(1)).double()
     data = projector(truth) + noise
     least = reconstruct(
-        data, grid=SMALL, acquisition=WIDE, algorithm=Cgls(n_steps=400, tolerance=1e-12)
+        data, grid=SMALL, acquisition=WIDE, algorithm=LeastSquares(n_steps=400, tolerance=1e-12)
     ).value
     found = [
         reconstruct(
             data,
             grid=SMALL,
             acquisition=WIDE,
-            algorithm=TotalVariation(n_steps=3000, tolerance=1e-9, tv_weight=tv_weight),
+            algorithm=TvLeastSquares(n_steps=3000, tolerance=1e-9, tv_weight=tv_weight),
         ).value
         for tv_weight in (1.0, 1e-2, 1e-6)
     ]
@@ -59,7 +59,7 @@ def test_more_weight_is_less_variation() -> None:
                 DATA,
                 grid=GRID,
                 acquisition=SCAN,
-                algorithm=TotalVariation(n_steps=60, tv_weight=tv_weight),
+                algorithm=TvLeastSquares(n_steps=60, tv_weight=tv_weight),
             ).value
         )
         for tv_weight in (0.01, 0.3, 10.0)
@@ -69,7 +69,7 @@ def test_more_weight_is_less_variation() -> None:
 
 def test_weight_found_beats_far_smaller_and_far_larger_ones() -> None:
     def found(kappa: float) -> float:
-        algorithm = TotalVariation(n_steps=150, kappa=kappa)
+        algorithm = TvLeastSquares(n_steps=150, kappa=kappa)
         return error(reconstruct(DATA, grid=GRID, acquisition=SCAN, algorithm=algorithm).value)
 
     assert found(1.0) < min(found(0.001), found(300.0))
@@ -82,8 +82,8 @@ def test_weight_given_is_the_weight_used() -> None:
     given, found = (
         reconstruct(DATA, grid=GRID, acquisition=SCAN, algorithm=algorithm)
         for algorithm in (
-            TotalVariation(n_steps=20, tv_weight=weight),
-            TotalVariation(n_steps=20, kappa=2.0),
+            TvLeastSquares(n_steps=20, tv_weight=weight),
+            TvLeastSquares(n_steps=20, kappa=2.0),
         )
     )
     torch.testing.assert_close(given.value, found.value)
@@ -93,14 +93,14 @@ def test_weight_given_is_the_weight_used() -> None:
 @pytest.mark.parametrize("name", ["tv_weight", "kappa", "depth_weight"])
 @pytest.mark.parametrize("value", [-1.0, float("nan")])
 def test_impossible_weights_are_refused(name: str, value: float) -> None:
-    with pytest.raises(DuotomoError, match=f"TotalVariation: expected {name} >= 0 and finite; got"):
-        TotalVariation(**{name: value})  # type: ignore[arg-type]
+    with pytest.raises(DuotomoError, match=f"TvLeastSquares: expected {name} >= 0 and finite; got"):
+        TvLeastSquares(**{name: value})  # type: ignore[arg-type]
 
 
 def test_impossible_stops_are_refused() -> None:
     with pytest.raises(DuotomoError, match="PrimalDual: expected tolerance >= 0"):
-        TotalVariation(tolerance=-1.0)
+        TvLeastSquares(tolerance=-1.0)
     with pytest.raises(DuotomoError, match="PrimalDual: expected n_steps >= 1"):
-        TotalVariation(n_steps=0)
+        TvLeastSquares(n_steps=0)
     with pytest.raises(DuotomoError, match="Cgls: expected tolerance >= 0"):
-        Cgls(n_steps=1, tolerance=-1.0)
+        LeastSquares(n_steps=1, tolerance=-1.0)

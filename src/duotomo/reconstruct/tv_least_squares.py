@@ -15,14 +15,14 @@ from duotomo.solvers import PrimalDual, Solution, Step
 
 
 @dataclass(frozen=True, kw_only=True)
-class TotalVariation:
+class TvLeastSquares:
     """Minimise `1/2 sum of w (A f - p)^2 + tv_weight * TV(f)` over `f >= 0` by `duotomo.solvers.PrimalDual`.
 
     n_steps, tolerance: the solver's. tv_weight: None takes it from the data, `kappa` times the pull of their
     noise (`noise_level`, `total_variation_weight`). depth_weight: factor of the differences along z.
 
-    >>> TotalVariation(n_steps=100)
-    TotalVariation(n_steps=100, tolerance=0.0001, tv_weight=None, kappa=1.0, depth_weight=1.0)
+    >>> TvLeastSquares(n_steps=100)
+    TvLeastSquares(n_steps=100, tolerance=0.0001, tv_weight=None, kappa=1.0, depth_weight=1.0)
     """
 
     n_steps: int = 300
@@ -37,7 +37,7 @@ class TotalVariation:
         for name, value in named:
             if value is not None and not 0 <= value < math.inf:
                 raise DuotomoError(
-                    f"TotalVariation: expected {name} >= 0 and finite; got {value}. Zero turns it off."
+                    f"TvLeastSquares: expected {name} >= 0 and finite; got {value}. Zero turns it off."
                 )
 
     def _solver(self) -> PrimalDual:

@@ -7,15 +7,15 @@ from dataclasses import replace
 from itertools import takewhile
 
 from duotomo.errors import GeometryError
+from duotomo.methods.initial_guess import initial_translations_mm
 from duotomo.methods.runner import Runner
 from duotomo.methods.settings import Settings, Stage
-from duotomo.methods.start import first_translations_mm
 from duotomo.methods.state import OnRecord, State
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
 
 
-def better_start(study: Study, settings: Settings, on_step: OnRecord | None = None) -> State:
+def multi_start(study: Study, settings: Settings, on_step: OnRecord | None = None) -> State:
     """Return the state after the coarse stages, from whichever start explains the visits better.
 
     Few views tell the depth of a centre of attenuation badly, and a first guess that is wrong by some voxels
@@ -25,11 +25,11 @@ def better_start(study: Study, settings: Settings, on_step: OnRecord | None = No
     better one.
     """
     coarse = _coarse(settings.stages)
-    if not (coarse and settings.first_guess and _differ(study, coarse[-1])):
+    if not (coarse and settings.initial_guess and _differ(study, coarse[-1])):
         return Runner(study, settings).first_state()
     guessed = _through(study, replace(settings, stages=coarse), on_step)
     try:
-        rested = _through(study, replace(settings, stages=coarse, first_guess=False), on_step)
+        rested = _through(study, replace(settings, stages=coarse, initial_guess=False), on_step)
     except GeometryError:
         # The visits share no volume unless they are moved.
         return guessed
@@ -49,7 +49,7 @@ def _coarse(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
 
 def _differ(study: Study, stage: Stage) -> bool:
     edge_mm = min(study.grid.coarsen(stage.coarsen).spacing_mm)
-    return any(math.hypot(*shift) > edge_mm for shift in first_translations_mm(study))
+    return any(math.hypot(*shift) > edge_mm for shift in initial_translations_mm(study))
 
 
 def _through(study: Study, settings: Settings, on_step: OnRecord | None) -> State:
