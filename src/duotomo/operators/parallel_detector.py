@@ -20,7 +20,7 @@ from duotomo.kernels.planar.reference import boxes, corners, largest_box
 Floats = NDArray[np.float64]
 
 ROW_SWEEP = 0.5
-"""Share of a slab's thickness over which its footprint sweeps along y: docs/decisions/0003-slab-weights.md."""
+"""Share of a slab's thickness that its footprint sweeps along y: docs/decisions/0003-slab-weights.md."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +63,7 @@ class ParallelDetector:
         return _virtual(source, first, steps, (n_v, n_u), float(center[2]), view)
 
     def footprints(self, grid: VolumeGrid) -> Floats:
-        """Return where the voxel edges of each slice land: (slice, axis, 4); see `kernels.project.footprint`."""
+        """Return where the voxel edges of each slice land, (slice, axis, 4): `kernels.project.footprint`."""
         s_x, s_y, s_z = self.source_mm
         height = s_z - self.height_mm
         bottoms = grid.low_mm[0] + grid.spacing_mm[0] * np.arange(grid.shape[0])

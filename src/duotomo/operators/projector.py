@@ -48,7 +48,7 @@ class Projector(LinearOperator):
     domain_name = "volume"
     range_name = "projections"
 
-    def __init__(self, *, grid: VolumeGrid, acquisition: Acquisition) -> None:
+    def __init__(self, grid: VolumeGrid, acquisition: Acquisition) -> None:
         acquisition.check_above(grid)
         self.grid, self.acquisition = grid, acquisition
         self.domain, self.range = grid.shape, acquisition.shape

@@ -8,8 +8,7 @@ import torch
 
 from duotomo.operators import Counted, Projector
 from duotomo.reconstruct._rays import misfit, quotient, ray_lengths, refuse_start
-from duotomo.reconstruct.algorithm import OnStep, Record
-from duotomo.solvers import Solution, Status
+from duotomo.solvers import History, OnStep, Solution, Status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +34,9 @@ class BackProjection:
     ) -> Solution:
         """Return the back projection, one step; start is refused. Objective: `1/2 sum of w (A f - p)^2`."""
         refuse_start("BackProjection", start)
-        record, operator = Record(on_step), Counted(projector)
-        record.add(objective=misfit(projections, weights), applications=0)
+        operator = Counted(projector)
+        history = History(lambda: operator.applications, on_step)
+        history.start(objective=misfit(projections, weights))
         # Rays beside the grid say nothing about it, and do not count in the mean: A^T never reads them.
         means = quotient(projections, ray_lengths("BackProjection", operator, projections))
         if weights is not None:
@@ -44,5 +44,5 @@ class BackProjection:
         total = operator.adjoint(torch.ones_like(projections) if weights is None else weights)
         volume = quotient(operator.adjoint(means), total)
         value = misfit(operator(volume).sub_(projections), weights)
-        record.add(objective=value, step_size=1.0, applications=operator.applications)
-        return record.solution(volume, Status.CONVERGED, "A direct method: there is nothing to repeat.")
+        history.add(objective=value, step_size=1.0)
+        return history.solution(volume, Status.CONVERGED, "A direct method: there is nothing to repeat.")

@@ -13,9 +13,8 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid, pixel_to_world
 from duotomo.operators import Counted, Projector
 from duotomo.reconstruct._rays import check_seen, misfit, quotient, refuse_start
-from duotomo.reconstruct.algorithm import OnStep, Record
 from duotomo.reconstruct.windows import hann
-from duotomo.solvers import Solution, Status
+from duotomo.solvers import History, OnStep, Solution, Status
 
 Floats = NDArray[np.float64]
 
@@ -69,8 +68,9 @@ class FilteredBackProjection:
                 f"{where}: expected no weights; got some. A filter treats all rays alike: leave them out, "
                 f"or choose an iterative algorithm."
             )
-        record, operator = Record(on_step), Counted(projector)
-        record.add(objective=misfit(projections, None), applications=0)
+        operator = Counted(projector)
+        history = History(lambda: operator.applications, on_step)
+        history.start(objective=misfit(projections, None))
         shares, slopes = _slope_shares(projector.grid, projector.acquisition)
         per_view = torch.as_tensor(shares).to(projections)[:, None, None]
         filtered = self._filter(projector.grid, projector.acquisition, projections, slopes).mul_(per_view)
@@ -78,8 +78,8 @@ class FilteredBackProjection:
         check_seen(where, total)
         volume = quotient(operator.adjoint(filtered), total)
         value = misfit(operator(volume).sub_(projections), None)
-        record.add(objective=value, step_size=1.0, applications=operator.applications)
-        return record.solution(volume, Status.CONVERGED, "A direct method: there is nothing to repeat.")
+        history.add(objective=value, step_size=1.0)
+        return history.solution(volume, Status.CONVERGED, "A direct method: there is nothing to repeat.")
 
     def _filter(
         self, grid: VolumeGrid, acquisition: Acquisition, projections: torch.Tensor, slopes: float

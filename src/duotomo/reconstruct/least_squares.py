@@ -8,8 +8,7 @@ import torch
 
 from duotomo import solvers
 from duotomo.operators import LinearOperator, Projector, Weighting
-from duotomo.reconstruct.algorithm import OnStep
-from duotomo.solvers import Solution
+from duotomo.solvers import OnStep, Solution
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,7 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.operators import Counted, LinearOperator, Projector
 from duotomo.reconstruct._rays import check_steps, ray_lengths
-from duotomo.reconstruct.algorithm import OnStep, Record
-from duotomo.solvers import Solution, Status
+from duotomo.solvers import History, OnStep, Solution, Status
 
 LEAST_RATIO = 0.1
 """A step lowers a voxel to a tenth at most, so that a positive one stays positive."""
@@ -63,14 +62,15 @@ class MlConvex:
         Objective: the negative log likelihood, less its least value for any t, `sum of y (e^(p - t) - 1 -
         (p - t))`. start: not negative; what is zero stays zero.
         """
-        record, operator = Record(on_step), Counted(projector)
+        operator = Counted(projector)
+        history = History(lambda: operator.applications, on_step)
         volume, line = _start(operator, projections, weights, start)
         counts = self.photons * torch.exp(-projections) if weights is None else weights
         blank = counts * torch.exp(projections)
         ascent = operator.adjoint(blank * torch.exp(-line) - counts)
         value = _deviance(counts, projections - line)
         norm = float(torch.linalg.vector_norm(ascent, dtype=torch.float64))
-        record.add(objective=value, gradient_norm=norm, applications=operator.applications)
+        history.start(objective=value, gradient_norm=norm)
         for _ in range(self.n_steps):
             under = operator.adjoint(blank * _curvature_times_line(line))
             # A voxel that no ray meets, or only rays through nothing, keeps its value.
@@ -80,8 +80,8 @@ class MlConvex:
             ascent = operator.adjoint(blank * torch.exp(-line) - counts)
             value = _deviance(counts, projections - line)
             norm = float(torch.linalg.vector_norm(ascent, dtype=torch.float64))
-            record.add(objective=value, gradient_norm=norm, step_size=1.0, applications=operator.applications)
-        return record.solution(volume, Status.STEP_LIMIT, f"All {self.n_steps} steps were done.")
+            history.add(objective=value, gradient_norm=norm, step_size=1.0)
+        return history.solution(volume, Status.STEP_LIMIT, f"All {self.n_steps} steps were done.")
 
 
 def _start(

@@ -7,8 +7,8 @@ import torch
 from duotomo.errors import DuotomoError, check_same, check_tensor
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import Projector
-from duotomo.reconstruct.algorithm import Algorithm, OnStep
-from duotomo.solvers import Solution
+from duotomo.reconstruct.algorithm import Algorithm
+from duotomo.solvers import OnStep, Solution
 
 _WHERE = "reconstruct"
 

@@ -10,8 +10,7 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.operators import Counted, Projector
 from duotomo.reconstruct._rays import check_steps, misfit, quotient, ray_lengths
-from duotomo.reconstruct.algorithm import OnStep, Record
-from duotomo.solvers import Solution, Status
+from duotomo.solvers import History, OnStep, Solution, Status
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -58,20 +57,19 @@ class Sart:
         Applications: one is all views forward or all views back.
         """
         grid, acquisition = projector.grid, projector.acquisition
-        views = [Counted(Projector(grid=grid, acquisition=one)) for one in acquisition]
+        whole, views = Counted(projector), [Counted(Projector(grid, one)) for one in acquisition]
 
         def applications() -> int:
-            return sum(view.applications for view in views) // len(views)
+            return whole.applications + sum(view.applications for view in views) // len(views)
 
-        record = Record(on_step)
+        history = History(applications, on_step)
         if start is None:
             volume = torch.zeros(grid.shape, dtype=projections.dtype, device=projections.device)
             residual = projections
         else:
             volume = start.clone()
             residual = torch.cat([view(volume) for view in views]).sub_(projections)
-        record.add(objective=misfit(residual, weights), applications=applications())
-        whole = Counted(projector)
+        history.start(objective=misfit(residual, weights))
         lengths = ray_lengths("Sart", whole, projections)
         shares = (lengths > min(grid.spacing_mm) / 2).to(projections)
         if weights is not None:
@@ -86,10 +84,9 @@ class Sart:
                 volume += quotient(views[i].adjoint((error * factors[i])[None]), divisors[i])
                 if self.nonnegative:
                     volume.clamp_(min=0)
-            cost = applications() + whole.applications
-            record.add(objective=value, step_size=self.relaxation, applications=cost)
+            history.add(objective=value, step_size=self.relaxation)
         reason = f"All {self.n_sweeps} sweeps were done."
-        return record.solution(volume, Status.STEP_LIMIT, reason)
+        return history.solution(volume, Status.STEP_LIMIT, reason)
 
 
 def spread_order(n: int) -> list[int]:

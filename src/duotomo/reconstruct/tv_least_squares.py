@@ -9,9 +9,8 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.operators import Projector
-from duotomo.reconstruct.algorithm import OnStep
 from duotomo.reconstruct.noise import KAPPA, noise_level, total_variation_weight
-from duotomo.solvers import PrimalDual, Solution, Step
+from duotomo.solvers import OnStep, PrimalDual, Solution, Step
 
 
 @dataclass(frozen=True, kw_only=True)

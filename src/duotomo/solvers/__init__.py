@@ -2,6 +2,7 @@
 
 from duotomo.solvers.cgls import Cgls
 from duotomo.solvers.gauss_newton import GaussNewton
+from duotomo.solvers.history import History, OnStep
 from duotomo.solvers.lbfgs import Lbfgs
 from duotomo.solvers.levenberg_marquardt import LevenbergMarquardt
 from duotomo.solvers.line_search import StrongWolfe
@@ -12,9 +13,11 @@ from duotomo.solvers.solution import Solution, Status, Step
 __all__ = [
     "Cgls",
     "GaussNewton",
+    "History",
     "Lbfgs",
     "LevenbergMarquardt",
     "NonlinearCg",
+    "OnStep",
     "PrimalDual",
     "Solution",
     "Status",

@@ -1,22 +1,21 @@
-"""The course of one run of a solver: its history, and when it stops."""
+"""When a run of a solver stops, and what it returns then."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 
 import torch
 
-from duotomo.solvers.solution import Solution, Status, Step
+from duotomo.solvers.history import History, OnStep
+from duotomo.solvers.solution import Solution, Status
 
 
 class Progress:
-    """Collects the steps of one run, says when to stop, and makes the `Solution`.
+    """Adds to the history of one run and says when to stop.
 
-    applications: returns the count so far, of which only what was added since counts here. tolerance: of the
-    objective's relative decrease in a step. gradient_tolerance: of the gradient's norm, relative to the
-    start.
+    applications: as `count` of `History`. tolerance: of the objective's relative decrease in a step.
+    gradient_tolerance: of the gradient's norm, relative to the start.
     """
 
     def __init__(
@@ -24,23 +23,21 @@ class Progress:
         *,
         n_steps: int,
         applications: Callable[[], int],
-        on_step: Callable[[Step], None] | None,
+        on_step: OnStep | None,
         tolerance: float = 0.0,
         gradient_tolerance: float = 0.0,
     ) -> None:
-        self._limit, self._applications, self._on_step = n_steps, applications, on_step
+        self._limit, self._history = n_steps, History(applications, on_step)
         self._tolerance, self._gradient_tolerance = tolerance, gradient_tolerance
-        self._count_before, self._began = applications(), time.perf_counter()
-        self._history: list[Step] = []
 
     @property
     def goes_on(self) -> bool:
         """Whether another step is allowed."""
-        return len(self._history) <= self._limit
+        return self._history.n_steps < self._limit
 
     def begin(self, x: torch.Tensor, objective: float, gradient_norm: float) -> Solution | None:
         """Note the start; return the solution if there is nothing to do from it."""
-        self.record(objective, gradient_norm, 0.0)
+        self._history.start(objective=objective, gradient_norm=gradient_norm)
         if not (math.isfinite(objective) and math.isfinite(gradient_norm)):
             return self.stop(x, Status.DIVERGED, "The objective or its gradient is not finite at the start.")
         if gradient_norm == 0:
@@ -60,9 +57,9 @@ class Progress:
 
         held_back: the step was made short on purpose, so that a small decrease says nothing.
         """
-        before = self._history[-1].objective
+        before = self._history.steps[-1].objective
         self.record(objective, gradient_norm, step_size)
-        if gradient_norm <= self._gradient_tolerance * self._history[0].gradient_norm:
+        if gradient_norm <= self._gradient_tolerance * self._history.steps[0].gradient_norm:
             reason = f"The gradient fell to {self._gradient_tolerance:g} of its norm at the start."
             return self.stop(x, Status.CONVERGED, reason)
         if not held_back and before - objective <= self._tolerance * abs(before):
@@ -72,26 +69,16 @@ class Progress:
 
     def reject(self) -> None:
         """Note a step that stayed where it was."""
-        last = self._history[-1]
+        last = self._history.steps[-1]
         self.record(last.objective, last.gradient_norm, 0.0)
 
     def record(self, objective: float, gradient_norm: float, step_size: float) -> None:
-        """Note the start, or a step; of a step, tell whoever watches."""
-        step = Step(
-            objective=objective,
-            gradient_norm=gradient_norm,
-            step_size=step_size,
-            applications=self._applications() - self._count_before,
-            seconds=time.perf_counter() - self._began,
-        )
-        self._history.append(step)
-        if self._on_step is not None and len(self._history) > 1:
-            self._on_step(step)
+        """Note a step."""
+        self._history.add(objective=objective, gradient_norm=gradient_norm, step_size=step_size)
 
     def stop(self, x: torch.Tensor, status: Status, reason: str) -> Solution:
         """Return the solution at `x`."""
-        history = tuple(self._history)
-        return Solution(value=x, status=status, reason=reason, n_steps=len(history) - 1, history=history)
+        return self._history.solution(x, status, reason)
 
     def out_of_steps(self, x: torch.Tensor) -> Solution:
         """Return the solution of a run that used up its steps."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +11,8 @@ from duotomo.errors import check_same, check_tensor
 from duotomo.operators import Counted, LinearOperator
 from duotomo.solvers._checks import check_counts, check_tolerances, norm
 from duotomo.solvers._progress import Progress
-from duotomo.solvers.solution import Solution, Status, Step
+from duotomo.solvers.history import OnStep
+from duotomo.solvers.solution import Solution, Status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Cgls:
         data: torch.Tensor,
         *,
         start: torch.Tensor | None = None,
-        on_step: Callable[[Step], None] | None = None,
+        on_step: OnStep | None = None,
     ) -> Solution:
         """Return the `Solution` for `operator` A and `data` b, from `start` (zero when not given).
 

@@ -12,7 +12,8 @@ import torch
 from duotomo.solvers._checks import check_counts, check_start, check_tolerances, norm, rounding
 from duotomo.solvers._damped_cg import Product, newton_step
 from duotomo.solvers._progress import Progress
-from duotomo.solvers.solution import Solution, Status, Step
+from duotomo.solvers.history import OnStep
+from duotomo.solvers.solution import Solution, Status
 
 if TYPE_CHECKING:
     from duotomo.objectives import Objective
@@ -66,7 +67,7 @@ class GaussNewton:
         start: torch.Tensor,
         *,
         precondition: Callable[[torch.Tensor], Product] | None = None,
-        on_step: Callable[[Step], None] | None = None,
+        on_step: OnStep | None = None,
     ) -> Solution:
         """Return the `Solution` for an objective with a curvature, from `start`, which is left as it is.
 

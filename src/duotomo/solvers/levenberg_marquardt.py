@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +11,8 @@ import torch
 from duotomo.errors import DtypeError, ShapeError
 from duotomo.solvers._checks import check_counts, check_start, check_tolerances, norm, rounding
 from duotomo.solvers._progress import Progress
-from duotomo.solvers.solution import Solution, Status, Step
+from duotomo.solvers.history import OnStep
+from duotomo.solvers.solution import Solution, Status
 
 MOST_PARAMETERS = 64
 """Beyond so many, one projection for each parameter costs more than products with the curvature."""
@@ -77,7 +77,7 @@ class LevenbergMarquardt:
         objective: FewParameters,
         start: torch.Tensor,
         *,
-        on_step: Callable[[Step], None] | None = None,
+        on_step: OnStep | None = None,
     ) -> Solution:
         """Return the `Solution` from `start`, (n,), float64 on the CPU, which is left as it is.
 

@@ -10,8 +10,9 @@ import torch
 
 from duotomo.solvers._checks import check_counts, check_first_step, check_start, check_tolerances, dot, norm
 from duotomo.solvers._progress import Progress
+from duotomo.solvers.history import OnStep
 from duotomo.solvers.line_search import NotFound, StrongWolfe
-from duotomo.solvers.solution import Solution, Step
+from duotomo.solvers.solution import Solution
 
 if TYPE_CHECKING:
     from duotomo.objectives import Objective
@@ -87,7 +88,7 @@ class NonlinearCg:
         objective: Objective,
         start: torch.Tensor,
         *,
-        on_step: Callable[[Step], None] | None = None,
+        on_step: OnStep | None = None,
     ) -> Solution:
         """Return the `Solution` from `start`, which is left as it is. on_step is called after each step."""
         progress = Progress(

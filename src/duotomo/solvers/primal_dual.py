@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +13,8 @@ from duotomo.objectives.priors.differences import Differences
 from duotomo.operators import Counted, LinearOperator
 from duotomo.solvers._checks import check_counts, check_tolerances
 from duotomo.solvers._progress import Progress
-from duotomo.solvers.solution import Solution, Status, Step
+from duotomo.solvers.history import OnStep
+from duotomo.solvers.solution import Solution, Status
 
 _WHERE = "PrimalDual.solve"
 
@@ -57,7 +57,7 @@ class PrimalDual:
         weights: torch.Tensor | None = None,
         depth_weight: float = 1.0,
         start: torch.Tensor | None = None,
-        on_step: Callable[[Step], None] | None = None,
+        on_step: OnStep | None = None,
     ) -> Solution:
         """Return the `Solution` for `operator` A on `grid` and `data` b, from `start` (zero if not given).
 

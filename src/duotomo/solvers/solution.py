@@ -9,11 +9,21 @@ import torch
 
 
 class Status(Enum):
-    """Why a solver stopped.
+    """Why a solver stopped. Whichever it is, the value returned is the last good one.
 
-    Converged: a tolerance was met. Step limit: the steps allowed ran out. Breakdown: no further step could
-    be found. Diverged: NaN or infinity came up. Whichever it is, the value returned is the last good one.
+    Attributes
+    ----------
+    CONVERGED
+        A tolerance was met.
+    STEP_LIMIT
+        The steps allowed ran out.
+    BREAKDOWN
+        No further step could be found.
+    DIVERGED
+        NaN or infinity came up.
 
+    Examples
+    --------
     >>> Status.STEP_LIMIT.value
     'step limit'
     """
@@ -26,14 +36,31 @@ class Status(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Where a solver stood after a step.
+    """Where a solver, or a method made of several, stood after a step.
 
-    objective: its value there. gradient_norm: the Euclidean norm of its gradient there. step_size: the
-    multiple of the search direction that was taken; 0 at the start, and where a trial was rejected.
-    applications: of a projector or its adjoint, since the start. seconds: since the start.
+    Parameters
+    ----------
+    objective : float
+        Its value there.
+    gradient_norm : float
+        Euclidean norm of its gradient there; NaN where not known.
+    step_size : float
+        Multiple of the search direction that was taken; 0 at the start, and where a trial was rejected.
+    applications : int
+        Of a projector or its adjoint, one visit each, since the start.
+    seconds : float
+        Of computing, since the start.
+    stage : int
+        Place in the multi-resolution schedule of a method, from 0.
+    what : str
+        Part of the method that made the step, such as "rigid at 4 mm".
+    number : int
+        Of the step since the start of the method or solver; the start itself is 0.
 
-    >>> Step(objective=2.0, gradient_norm=0.5, step_size=1.0, applications=4, seconds=0.1).objective
-    2.0
+    Examples
+    --------
+    >>> Step(objective=2.0, gradient_norm=0.5, step_size=1.0, applications=4, seconds=0.1).number
+    0
     """
 
     objective: float
@@ -41,14 +68,30 @@ class Step:
     step_size: float
     applications: int
     seconds: float
+    stage: int = 0
+    what: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
     """The value found, why the solver stopped there, and how it came there.
 
-    reason: the status in one sentence. history: the start, then one entry for each of the `n_steps` steps.
+    Parameters
+    ----------
+    value : Tensor
+        The last good x.
+    status : Status
+        Why the solver stopped.
+    reason : str
+        The same in one sentence.
+    n_steps : int
+        Steps made.
+    history : tuple of Step
+        The start, then one entry for each step.
 
+    Examples
+    --------
     >>> start = Step(objective=0.0, gradient_norm=0.0, step_size=0.0, applications=2, seconds=0.0)
     >>> reason = "The gradient is zero at the start."
     >>> Solution(
