@@ -1,8 +1,11 @@
-# `make` lists the targets. Each of them makes its own virtual environment first, once.
+# `make` lists the targets. Each of them first installs what it needs into one virtual environment, once:
+# the demo what users install, everything else what developers need besides.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+CORE := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 VIEWER := src/duotomo/report/viewer/viewer.js
 OUT ?= out
 
@@ -16,50 +19,62 @@ demo test evidence figures: export OMP_WAIT_POLICY ?= passive
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml constraints.txt hatch_build.py
-	@echo "Installing duotomo into $(VENV) (a few minutes the first time)"
+# Two targets may want to install into the same environment.
+.NOTPARALLEL:
+
+$(BIN)/python:
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+
+$(CORE): pyproject.toml constraints.txt hatch_build.py | $(BIN)/python
+	@echo "Installing duotomo into $(VENV) (minutes, the first time)"
+	@$(INSTALL) -e .
 	@touch $@
 
-# The installation has built it; here it is built again when its source has changed.
-$(VIEWER): $(wildcard viewer/src/* viewer/*.json viewer/*.mjs) | $(STAMP)
-	@echo "Building the viewer of the report page"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps -e .
+$(DEV): pyproject.toml constraints.txt hatch_build.py | $(BIN)/python
+	@echo "Installing duotomo and what its developers need into $(VENV) (minutes, the first time)"
+	@$(INSTALL) -e '.[dev]'
+	@touch $(CORE) $@
 
-demo: $(STAMP) $(VIEWER) ## two visits of one breast, from simulated scans to the report in out/demo
+# The installation has built it; here it is built again when its source has changed.
+$(VIEWER): $(wildcard viewer/src/* viewer/*.json viewer/*.mjs) | $(CORE)
+	@echo "Building the viewer of the report page"
+	@$(INSTALL) --no-deps -e .
+
+demo: $(CORE) $(VIEWER) ## two visits of one breast, from simulated scans to the report in out/demo
 	@$(BIN)/duotomo demo --out $(OUT)/demo
 
-test: $(STAMP) $(VIEWER) ## run the tests
+test: $(DEV) $(VIEWER) ## run the tests
 	@$(BIN)/python -m pytest --quiet
 
 check: lint types layers docs test ## run everything that continuous integration runs
 
-lint: $(STAMP) ## check style and formatting
-	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check . && echo "lint: clean"
+lint: $(DEV) ## check style, formatting, and the workflow of continuous integration
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@echo "lint: clean"
 
-types: $(STAMP) ## check types
+types: $(DEV) ## check types
 	@$(BIN)/mypy
 
-layers: $(STAMP) ## check that each layer imports only what stands below it
+layers: $(DEV) ## check that each layer imports only what stands below it
 	@$(BIN)/lint-imports --no-cache --no-logo
 
-docs: $(STAMP) ## build the documentation into out/site
+docs: $(DEV) ## build the documentation into out/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict --site-dir $(abspath $(OUT))/site && echo "docs: built"
 
 viewer: $(VIEWER) ## build the viewer of the report page
 
-bench: $(STAMP) ## time the projector and the warps beside their peers
+bench: $(DEV) ## time the projector and the warps beside their peers
 	@$(BIN)/python -m benchmarks.projector
 	@$(BIN)/python -m benchmarks.warp
 
-evidence: $(STAMP) ## run every test on third-party data, and the slow tests (minutes)
+evidence: $(DEV) ## run every test on third-party data, and the slow tests (minutes)
 	@$(BIN)/python -m pytest -rA -m "slow or not slow" tests/evidence
 	@$(BIN)/python -m pytest --quiet -m slow --ignore tests/evidence || test $$? -eq 5  # 5: there are none
 
-figures: $(STAMP) ## draw the figures of the documentation
+figures: $(DEV) ## draw the figures of the documentation
 	@for script in docs/figures/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## remove the virtual environment, outputs and caches
-	@rm -rf $(VENV) $(OUT) build dist viewer/node_modules $(dir $(VIEWER)) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	@rm -rf $(VENV) $(OUT) build dist viewer/node_modules docs/extensions/katex/node_modules $(dir $(VIEWER)) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -157,12 +157,12 @@ def test_quiet_says_nothing(tmp_path: Path) -> None:
     assert (said.code, said.out, said.err) == (0, "", "")
 
 
-def test_without_finite_elements_it_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_finite_elements_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_demo_pair, "compress", compress)
     monkeypatch.setitem(sys.modules, "skfem", None)
     said = duotomo("demo", "--out", tmp_path, *COARSE)
     assert said.code == 2
-    assert "pip install 'duotomo[reproduce]'" in said.err
+    assert "pip install scikit-fem" in said.err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")

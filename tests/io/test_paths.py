@@ -176,7 +176,7 @@ def test_a_missing_library_is_named(
 ) -> None:
     # None in its place makes an import fail as if the library were not there.
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(FileError, match=rf"expected {library} to be installed; .* 'duotomo\[io\]'"):
+    with pytest.raises(FileError, match=rf"expected {library} to be installed; .* pip install {library}"):
         write(tmp_path / f"t{suffix}", PARAMS)
     assert os.listdir(tmp_path) == []
 

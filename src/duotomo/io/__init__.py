@@ -1,8 +1,7 @@
 """Files: scans, studies, checkpoints and results, and what other programs read and write.
 
-Needs `pip install 'duotomo[io]'`. Images and transforms are in patient coordinates, as
-`duotomo.io.patient_frame` says. `docs/file_formats.md` describes what is read, `docs/result_folder.md` what
-duotomo keeps for itself; DICOM is in `duotomo.io.dicom`.
+Images and transforms are in patient coordinates, as `duotomo.io.patient_frame` says. `docs/file_formats.md`
+describes what is read, `docs/result_folder.md` what duotomo keeps for itself; DICOM is in `duotomo.io.dicom`.
 """
 
 from duotomo.io.checkpoint_file import CheckpointFile

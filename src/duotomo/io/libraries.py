@@ -32,7 +32,8 @@ def _library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise FileError(
-            f"duotomo.io: expected {name} to be installed; got: {error}. Run pip install 'duotomo[io]'."
+            f"duotomo.io: expected {name} to be installed; got: {error}. "
+            f"Run pip install {name.partition('.')[0]}."
         ) from error
 
 

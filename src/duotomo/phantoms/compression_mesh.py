@@ -35,7 +35,7 @@ def library(name: str) -> Any:
     except ImportError as error:
         raise DuotomoError(
             f"duotomo.phantoms: expected {name} to be installed for the compression; got: {error}. "
-            f"Run pip install 'duotomo[reproduce]'."
+            "Run pip install scikit-fem scipy."
         ) from error
 
 

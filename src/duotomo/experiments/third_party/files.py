@@ -56,6 +56,5 @@ def scipy_part(name: str) -> Any:
         return importlib.import_module(f"scipy.{name}")
     except ImportError as error:
         raise FileError(
-            f"third_party: expected scipy.{name} to be installed; got: {error}. "
-            f"Run pip install 'duotomo[reproduce]'."
+            f"third_party: expected scipy.{name} to be installed; got: {error}. Run pip install scipy."
         ) from error

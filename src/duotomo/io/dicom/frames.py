@@ -131,7 +131,8 @@ def _decoded(dataset: Any) -> Any:
     if not decoder.is_available:
         raise FileError(
             f"expected a library that decompresses {syntax.name}; got none of "
-            f"{', '.join(decoder.missing_dependencies)}. Run pip install 'duotomo[io]'."
+            f"{', '.join(decoder.missing_dependencies)}. "
+            "Run pip install pylibjpeg pylibjpeg-openjpeg pyjpegls."
         )
     try:
         yield from pydicom().pixels.iter_pixels(dataset, raw=True)
