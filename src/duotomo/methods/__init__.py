@@ -1,15 +1,19 @@
 """Sequential, iterative and simultaneous reconstruction and registration of a study."""
 
+from duotomo.methods.comparison import with_visits_alone
 from duotomo.methods.initial_guess import centroid_mm, initial_translations_mm
 from duotomo.methods.iterative import iterative
 from duotomo.methods.memory import memory_bytes
-from duotomo.methods.models import Model, carried_over
+from duotomo.methods.priors import NO_PRIORS, Priors
 from duotomo.methods.quality import Quality, quality_of
-from duotomo.methods.registration import Registered, register, register_once, resample_to_reference
+from duotomo.methods.registration import Registration, register, register_once, resample_to_reference
+from duotomo.methods.result import Result
+from duotomo.methods.schedule import Stage
 from duotomo.methods.sequential import sequential
-from duotomo.methods.settings import NO_PRIORS, Alternating, Coupled, Priors, Settings, Stage
+from duotomo.methods.settings import Alternating, Coupled, Settings
+from duotomo.methods.settings_dict import settings_from_dict, settings_to_dict
 from duotomo.methods.simultaneous import simultaneous, with_known_motion
-from duotomo.methods.state import Checkpoint, OnRecord, Record, Result, State
+from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study, Visit
 from duotomo.methods.updates import Estimates, Update, averaged, replaced, symmetric
 
@@ -19,12 +23,9 @@ __all__ = [
     "Checkpoint",
     "Coupled",
     "Estimates",
-    "Model",
-    "OnRecord",
     "Priors",
     "Quality",
-    "Record",
-    "Registered",
+    "Registration",
     "Result",
     "Settings",
     "Stage",
@@ -33,7 +34,6 @@ __all__ = [
     "Update",
     "Visit",
     "averaged",
-    "carried_over",
     "centroid_mm",
     "initial_translations_mm",
     "iterative",
@@ -44,7 +44,10 @@ __all__ = [
     "replaced",
     "resample_to_reference",
     "sequential",
+    "settings_from_dict",
+    "settings_to_dict",
     "simultaneous",
     "symmetric",
     "with_known_motion",
+    "with_visits_alone",
 ]

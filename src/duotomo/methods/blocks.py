@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 
-from duotomo.methods.problem import DENSE, Problem, mean_diagonal
+from duotomo.methods.preconditioner import diagonal_estimate
+from duotomo.methods.problem import Problem
 from duotomo.methods.settings import Alternating, Coupled
 from duotomo.objectives import Embedded, Objective
-from duotomo.solvers import GaussNewton, Lbfgs, LevenbergMarquardt, Solution, Status, Step
+from duotomo.solvers import GaussNewton, Lbfgs, LevenbergMarquardt, OnStep, Solution, Status
+from duotomo.transforms.transform import FEW_PARAMS
 
 FIRST_STEP = 0.02
 """The first trial of a block, as a part of the volume's norm."""
 
-OnStep = Callable[[Step], None]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Block:
-    """What a block of steps came to."""
+    """The volume and the parameters after a block of steps, and how its solver ended.
+
+    objective: of both, at the end.
+    """
 
     volume: torch.Tensor = field(repr=False)
     params: tuple[torch.Tensor, ...]
     status: Status
     reason: str
-    n_steps: int
     objective: float
 
 
@@ -57,7 +59,7 @@ def coupled_block(
     tolerance: float,
     on_step: OnStep | None,
 ) -> Block:
-    """Move volume and motion together, by L-BFGS in the preconditioner of the problem."""
+    """Move volume and motion together, by preconditioned L-BFGS."""
     objective, preconditioner = problem.of_both(volume, params)
     minimiser = Lbfgs(n_steps=n_steps, memory=solver.memory, tolerance=tolerance, first_step=_first(volume))
     start = problem.misfit.join(volume, params)
@@ -83,14 +85,14 @@ def alternating_block(
     """
     rows = tuple(params)
     sizes = [len(row) for row in rows]
-    many = max(sizes) > DENSE
-    bending = problem.bending(
-        [mean_diagonal(problem, i, volume, rows) if many else 0.0 for i in range(len(rows))]
-    )
+    bending: Sequence[Objective | None] = [None] * len(rows)
+    if max(sizes) > FEW_PARAMS:
+        diagonals = [diagonal_estimate(problem.misfit, i, volume, rows) for i in range(len(rows))]
+        bending = problem.bending(diagonals)
     objective = math.inf
     n_turns = max(1, n_steps // solver.volume_steps)
     status, reason = Status.STEP_LIMIT, f"The limit of {n_turns} turns was reached."
-    for turn in range(1, n_turns + 1):
+    for _ in range(n_turns):
         bent = sum(prior.value(row) for row, prior in zip(rows, bending, strict=True) if prior is not None)
         block = volume_block(
             problem,
@@ -116,11 +118,9 @@ def alternating_block(
         # As many steps as a turn has volume steps, each within the tolerance.
         if before - objective <= tolerance * solver.volume_steps * abs(objective):
             reason = f"A turn lowered the objective by no more than {tolerance:g} of it per step."
-            status, n_turns = Status.CONVERGED, turn
+            status = Status.CONVERGED
             break
-    return Block(
-        volume=volume, params=rows, status=status, reason=reason, n_steps=n_turns, objective=objective
-    )
+    return Block(volume=volume, params=rows, status=status, reason=reason, objective=objective)
 
 
 def _motion_steps(
@@ -132,7 +132,7 @@ def _motion_steps(
 ) -> Solution:
     start = torch.cat(list(rows))
     part = problem.misfit.params_part(volume)
-    if len(start) <= DENSE:
+    if len(start) <= FEW_PARAMS:
         return LevenbergMarquardt(n_steps=n_steps).minimise(part, start)
     objective: Objective = part
     at = 0
@@ -162,6 +162,5 @@ def _block(solution: Solution, volume: torch.Tensor, params: tuple[torch.Tensor,
         params=params,
         status=solution.status,
         reason=solution.reason,
-        n_steps=solution.n_steps,
         objective=solution.history[-1].objective,
     )

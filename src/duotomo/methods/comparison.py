@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 
+from duotomo.methods.result import Result
+from duotomo.methods.schedule import Stage
 from duotomo.methods.sequential import in_both_frames, one_visit
-from duotomo.methods.settings import Settings, Stage
+from duotomo.methods.settings import Settings
 from duotomo.methods.simultaneous import with_known_motion
-from duotomo.methods.state import OnRecord, Record, Result
 from duotomo.methods.study import Study
-from duotomo.solvers import Status
+from duotomo.solvers import OnStep, Status
 
 COARSE_STEPS = 60
 """Steps of the volume on each level but the finest."""
@@ -21,7 +21,7 @@ REFERENCE, SEQUENTIAL = "visit_1", "sequential"
 
 
 def with_visits_alone(
-    study: Study, settings: Settings, result: Result, *, on_step: OnRecord | None = None
+    study: Study, settings: Settings, result: Result, *, on_step: OnStep | None = None
 ) -> Result:
     """Return the result with a volume of each visit among its others: "visit_1", "visit_2_registered", ...
 
@@ -47,9 +47,8 @@ def with_visits_alone(
     others[REFERENCE] = volumes[0]
     if len(wanted) > 1:
         coarsen = settings.stages[-1].coarsen
-        motion = list(zip(result.transforms, result.params, strict=True))
         ordered = [volumes[index] for index in range(len(study.visits))]
-        more, more_grids = in_both_frames(study, ordered, motion, coarsen=coarsen)
+        more, more_grids = in_both_frames(study, ordered, result.motions, coarsen=coarsen)
         others, grids = {**others, **more}, {**grids, **more_grids}
     return replace(result, others=others, grids=grids)
 
@@ -66,9 +65,9 @@ def volume_stages(settings: Settings) -> tuple[Stage, ...]:
     """Return the stages of one visit: each level of the settings once, the coarsest first.
 
     >>> from duotomo.geometry import VolumeGrid
-    >>> from duotomo.methods import Model
+    >>> from duotomo.transforms import Affine
     >>> grid = VolumeGrid.on_detector((40, 40, 40), (1.0, 1.0, 1.0))
-    >>> [stage.coarsen for stage in volume_stages(Settings.staged(grid, Model("affine")))]
+    >>> [stage.coarsen for stage in volume_stages(Settings.staged(grid, Affine))]
     [(2, 2, 2), (1, 1, 1)]
     """
     last = settings.stages[-1]
@@ -77,5 +76,5 @@ def volume_stages(settings: Settings) -> tuple[Stage, ...]:
     return (*stages, Stage(coarsen=last.coarsen, model=None, n_steps=last.n_steps))
 
 
-def _named(on_step: OnRecord, prefix: str, first: int) -> Callable[[Record], None]:
-    return lambda record: on_step(replace(record, stage=first + record.stage, what=prefix + record.what))
+def _named(on_step: OnStep, prefix: str, first: int) -> OnStep:
+    return lambda step: on_step(replace(step, stage=first + step.stage, what=prefix + step.what))

@@ -10,7 +10,7 @@ from duotomo.transforms import Translation
 
 
 def centroid_mm(visit: Visit) -> torch.Tensor:
-    """Return the centre of attenuation of a visit, xyz: where the rays through the centres of the projections meet.
+    """Return the centre of attenuation of a visit: where the rays through the centres of its views meet.
 
     In each view the centre lies near the ray from the source to the mean pixel, weighted by the line
     integrals; the point nearest to all those rays is `(sum (1 - d d^T))^-1 sum (1 - d d^T) s`, with s the

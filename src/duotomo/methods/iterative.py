@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.methods.blocks import volume_block
-from duotomo.methods.course import Course
 from duotomo.methods.initial_guess import initial_params
 from duotomo.methods.level import Level, resampled
-from duotomo.methods.models import Model
 from duotomo.methods.problem import Problem
 from duotomo.methods.registration import Misfit, register_once
-from duotomo.methods.runner import VOLUME
+from duotomo.methods.result import Result
+from duotomo.methods.runner import VOLUME, continued, model_named
 from duotomo.methods.scales import Scales, scales_of
+from duotomo.methods.schedule import Stage
 from duotomo.methods.sequential import in_both_frames, one_visit
-from duotomo.methods.settings import Settings, Stage
-from duotomo.methods.state import Checkpoint, OnRecord, Result, State
+from duotomo.methods.settings import Settings
+from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study
 from duotomo.methods.updates import Estimates, Update, replaced
 from duotomo.objectives import SumOfSquares
-from duotomo.solvers import Status
-from duotomo.transforms import Transform
-
-Motion = tuple[Transform, torch.Tensor]
+from duotomo.solvers import OnStep, Status
+from duotomo.transforms import Motion, Translation, model_name
 
 
 def iterative(
@@ -37,7 +36,7 @@ def iterative(
     volume_steps: int = 10,
     motion_steps: int = 5,
     misfit: Misfit = SumOfSquares,
-    on_step: OnRecord | None = None,
+    on_step: OnStep | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Result:
     """Return a volume of each visit, and the motion between them, from a few steps on each in turn.
@@ -48,10 +47,29 @@ def iterative(
 
     A stage of the settings makes `n_steps / volume_steps` iterations; one that has fewer steps makes one, of
     its own `n_steps`. Without a model it makes reconstructions only. Volumes of moving visits are among
-    `others`: "visit_2" in its own frame, "visit_2_registered" in that of the reference. update: replaced,
-    averaged or symmetric. misfit: what the registration minimises. on_step: called after every step of
-    either kind. checkpoint: where the state after every iteration is kept; a run that finds one there goes
-    on from it, to the same result.
+    `others`: "visit_2" in its own frame, "visit_2_registered" in that of the reference.
+
+    Parameters
+    ----------
+    study : Study
+        The visits, reference first.
+    settings : Settings
+        Schedule and priors.
+    update : callable
+        `replaced`, `averaged` or `symmetric`.
+    volume_steps, motion_steps : int
+        Of one iteration.
+    misfit : type
+        What the registration minimises: `SumOfSquares` or `CrossCorrelation`.
+    on_step : callable, optional
+        Called with every `Step` of either kind.
+    checkpoint : Checkpoint, optional
+        Keeps the state after every iteration; a run that finds one there goes on from it, to the same result.
+
+    Returns
+    -------
+    Result
+        The volume of the reference visit, and the motion of each moving visit.
     """
     for name, count in (("volume_steps", volume_steps), ("motion_steps", motion_steps)):
         if count < 1:
@@ -62,17 +80,16 @@ def iterative(
         state = turns.advance(state)
         if checkpoint is not None:
             checkpoint.save(state)
-    motion = turns.motion(state)
+    motions = turns.motions(state)
     volumes = [state.volumes[name] for name in turns.names]
-    others, grids = in_both_frames(study, volumes, motion, coarsen=state.coarsen)
+    others, grids = in_both_frames(study, volumes, motions, coarsen=state.coarsen)
     return Result(
         method="iterative",
         grid=study.grid.coarsen(state.coarsen),
         volume=volumes[0],
         others=others,
         grids=grids,
-        transforms=tuple(transform for transform, _ in motion),
-        params=state.params,
+        motions=motions,
         status=state.status,
         reason=state.reason,
         applications=state.applications,
@@ -92,7 +109,7 @@ class _Turns:
         volume_steps: int,
         motion_steps: int,
         misfit: Misfit,
-        on_step: OnRecord | None,
+        on_step: OnStep | None,
     ) -> None:
         self.study, self.settings, self.update, self.misfit = study, settings, update, misfit
         self.volume_steps, self.motion_steps, self._on_step = volume_steps, motion_steps, on_step
@@ -110,7 +127,7 @@ class _Turns:
             block=0,
             volumes={name: like.new_zeros(grid.shape) for name, grid in zip(self.names, grids, strict=True)},
             coarsen=coarsen,
-            model="translation",
+            model=model_name(Translation),
             params=tuple(initial_params(self.study, guess=self.settings.initial_guess)),
             status=Status.STEP_LIMIT,
             reason="Nothing has been computed yet.",
@@ -119,11 +136,11 @@ class _Turns:
             history=(),
         )
 
-    def motion(self, state: State) -> tuple[Motion, ...]:
-        """Return the transform and the parameters of each moving visit."""
-        model = Model.parse(state.model)
+    def motions(self, state: State) -> tuple[Motion, ...]:
+        """Return the motion of each moving visit in a state."""
+        model = model_named(self.settings, state.model)
         moved = zip(self.study.moving, state.params, strict=True)
-        return tuple((model.build(self.study.grid_of(visit)), params) for visit, params in moved)
+        return tuple(Motion(model(self.study.grid_of(visit)), params) for visit, params in moved)
 
     def advance(self, state: State) -> State:
         """Return the state after one more iteration, or after the step at which it diverged."""
@@ -131,18 +148,19 @@ class _Turns:
         stage = self.settings.stages[state.stage]
         levels = self._at(stage.coarsen)
         n_turns = max(1, stage.n_steps // self.volume_steps)
-        course = Course(
+        history = continued(
             state, lambda: sum(level.applications for level in levels), self._on_step, began=began
         )
-        volumes, motion, model = self._carried(state, stage), self.motion(state), state.model
-        ended = self._reconstruct(volumes, course, n_steps=min(self.volume_steps, stage.n_steps))
-        if ended is None and stage.model is not None and motion:
-            model = str(stage.model)
-            motion, ended = self._register(volumes, motion, stage, course, same=model == state.model)
+        note = partial(history.part, stage=state.stage)
+        volumes, motions, model = self._resampled(state, stage), self.motions(state), state.model
+        ended = self._reconstruct(volumes, note, n_steps=min(self.volume_steps, stage.n_steps))
+        if ended is None and stage.model is not None and motions:
+            model = model_name(stage.model)
+            motions, ended = self._register(volumes, motions, stage, note, same=model == state.model)
         last = (state.stage, state.block) == (len(self.settings.stages) - 1, n_turns - 1)
-        if ended is None and not last and motion:
+        if ended is None and not last and motions:
             grids = tuple(level.grid for level in levels)
-            volumes = list(self.update(Estimates(volumes=tuple(volumes), grids=grids, motion=motion)))
+            volumes = list(self.update(Estimates(volumes=tuple(volumes), grids=grids, motions=motions)))
         done = state.block + 1 >= n_turns
         status, reason = ended or (Status.STEP_LIMIT, f"The limit of {n_turns} iterations was reached.")
         return State(
@@ -151,15 +169,15 @@ class _Turns:
             volumes=dict(zip(self.names, volumes, strict=True)),
             coarsen=stage.coarsen,
             model=model,
-            params=tuple(params for _, params in motion),
+            params=tuple(motion.params for motion in motions),
             status=status,
             reason=reason,
-            applications=course.applications,
-            seconds=course.seconds,
-            history=course.history,
+            applications=history.applications,
+            seconds=history.seconds,
+            history=history.steps,
         )
 
-    def _carried(self, state: State, stage: Stage) -> list[torch.Tensor]:
+    def _resampled(self, state: State, stage: Stage) -> list[torch.Tensor]:
         """Return the volumes on the grids of a stage."""
         volumes = []
         for alone, level, name in zip(self._alone, self._levels, self.names, strict=True):
@@ -171,7 +189,7 @@ class _Turns:
         return volumes
 
     def _reconstruct(
-        self, volumes: list[torch.Tensor], course: Course, *, n_steps: int
+        self, volumes: list[torch.Tensor], note: Callable[[str], OnStep], *, n_steps: int
     ) -> tuple[Status, str] | None:
         """Make the steps of every visit's own volume, in place; return how they ended, if not well."""
         priors, memory = self.settings.priors, self.settings.solver.memory
@@ -185,7 +203,7 @@ class _Turns:
                 memory=memory,
                 n_steps=n_steps,
                 tolerance=0.0,
-                on_step=course.of(f"visit {index + 1} at {_finest_mm(level):g} mm"),
+                on_step=note(f"visit {index + 1} at {_finest_mm(level):g} mm"),
             )
             volumes[index] = block.volume
             if block.status is Status.DIVERGED:
@@ -195,9 +213,9 @@ class _Turns:
     def _register(
         self,
         volumes: Sequence[torch.Tensor],
-        motion: tuple[Motion, ...],
+        motions: tuple[Motion, ...],
         stage: Stage,
-        course: Course,
+        note: Callable[[str], OnStep],
         *,
         same: bool,
     ) -> tuple[tuple[Motion, ...], tuple[Status, str] | None]:
@@ -209,21 +227,23 @@ class _Turns:
         found: list[Motion] = []
         ended = None
         reference, *moving = self._levels
-        for index, (level, start) in enumerate(zip(moving, motion, strict=True)):
+        for index, (level, start) in enumerate(zip(moving, motions, strict=True)):
             one = register_once(
                 volumes[0],
                 volumes[index + 1],
                 grid=reference.grid,
                 moving_grid=level.grid,
-                transform=start[0] if same else stage.model.build(self._alone[index + 1].grid),
+                transform=start.transform if same else stage.model(self._alone[index + 1].grid),
                 settings=self.settings,
                 start=start,
                 stiffness=stage.stiffness,
                 n_steps=self.motion_steps,
                 misfit=self.misfit,
-                on_step=course.of(f"{stage.model} of visit {index + 2} at {_finest_mm(reference):g} mm"),
+                on_step=note(
+                    f"{model_name(stage.model)} of visit {index + 2} at {_finest_mm(reference):g} mm"
+                ),
             )
-            found.append((one.transform, one.params))
+            found.append(one.motion)
             if one.solution.status is Status.DIVERGED and ended is None:
                 ended = Status.DIVERGED, f"Registration of visit {index + 2}: {one.solution.reason}"
         return tuple(found), ended

@@ -15,7 +15,10 @@ from duotomo.operators import Counted, Projector
 from duotomo.reconstruct.noise import total_variation_weight
 from duotomo.transforms import Transform, Translation
 
-FINEST = (1, 1, 1)
+Factors = tuple[int, int, int]
+"""Voxels united along (z, y, x)."""
+
+FINEST: Factors = (1, 1, 1)
 
 
 class Level:
@@ -25,7 +28,7 @@ class Level:
     line integrals averaged, by their weights where there are any; the weights add up.
     """
 
-    def __init__(self, study: Study, coarsen: tuple[int, int, int]) -> None:
+    def __init__(self, study: Study, coarsen: Factors) -> None:
         self.coarsen = coarsen
         self.grid = study.grid.coarsen(coarsen)
         self.visits = tuple(_coarsened(visit, coarsen) for visit in study.visits)
@@ -79,7 +82,7 @@ class Level:
         return sum(projector.applications for projector in self.projectors)
 
 
-def coarsening(grid: VolumeGrid, spacing_mm: float) -> tuple[int, int, int]:
+def coarsening(grid: VolumeGrid, spacing_mm: float) -> Factors:
     """Return the factors (z, y, x) that bring each edge of a voxel near `spacing_mm`, never below 1.
 
     >>> coarsening(VolumeGrid.on_detector((50, 600, 800), (1.0, 0.1, 0.1)), 0.8)
@@ -89,7 +92,7 @@ def coarsening(grid: VolumeGrid, spacing_mm: float) -> tuple[int, int, int]:
     return z, y, x
 
 
-def block_mean(volume: torch.Tensor, coarsen: tuple[int, int, int]) -> torch.Tensor:
+def block_mean(volume: torch.Tensor, coarsen: Factors) -> torch.Tensor:
     """Return a volume on `grid.coarsen(coarsen)`: the mean over the voxels that each coarse one unites."""
     if coarsen == FINEST:
         return volume
@@ -111,7 +114,7 @@ def resampled(volume: torch.Tensor, source: VolumeGrid, target: VolumeGrid) -> t
     return warp(volume) / share.clamp(min=1e-6)
 
 
-def _coarsened(visit: Visit, coarsen: tuple[int, int, int]) -> Visit:
+def _coarsened(visit: Visit, coarsen: Factors) -> Visit:
     _, f_v, f_u = coarsen
     if (f_v, f_u) == (1, 1):
         return visit

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from duotomo.methods.problem import DENSE
 from duotomo.methods.settings import Coupled, Settings
 from duotomo.methods.study import Study
+from duotomo.transforms.transform import FEW_PARAMS
 
 VOLUMES, PROJECTIONS = 24, 8
 """Copies of the volume, and of the projections, that a step works with beside what the solver remembers."""
@@ -20,18 +20,19 @@ def memory_bytes(study: Study, settings: Settings) -> int:
 
     >>> import torch
     >>> from duotomo.geometry import VolumeGrid, paper
-    >>> from duotomo.methods import Model, Visit
+    >>> from duotomo.methods import Visit
+    >>> from duotomo.transforms import Affine
     >>> scan = paper()
     >>> visits = (Visit(projections=torch.ones(scan.shape), acquisition=scan),) * 2
     >>> study = Study(grid=VolumeGrid.on_detector((70, 70, 70), (1.0, 1.0, 1.0)), visits=visits)
-    >>> memory_bytes(study, Settings.staged(study.grid, Model("affine"))) < 150e6
+    >>> memory_bytes(study, Settings.staged(study.grid, Affine)) < 150e6
     True
     """
     grids = [study.grid_of(visit) for visit in study.visits]
     n_voxels = max(grid.coarsen(stage.coarsen).n_voxels for grid in grids for stage in settings.stages)
     n_rays = sum(visit.projections.numel() for visit in study.visits)
-    models = [stage.model.build(study.grid) for stage in settings.stages if stage.model is not None]
-    n_images = max((model.n_params for model in models if model.n_params <= DENSE), default=0)
+    models = [stage.model(study.grid) for stage in settings.stages if stage.model is not None]
+    n_images = max((model.n_params for model in models if model.n_params <= FEW_PARAMS), default=0)
     steps, images = 2 * settings.solver.memory, 2 * n_images
     held = steps + images if isinstance(settings.solver, Coupled) else max(steps, images)
     numbers = (VOLUMES + held) * n_voxels + (PROJECTIONS + n_images) * n_rays

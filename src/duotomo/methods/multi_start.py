@@ -1,4 +1,4 @@
-"""Two starts of the motion, tried where it is cheap: the first guess, and rest."""
+"""Multi-start: the initial guess of the motion and the identity, both tried where it is cheap."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from itertools import takewhile
 from duotomo.errors import GeometryError
 from duotomo.methods.initial_guess import initial_translations_mm
 from duotomo.methods.runner import Runner
-from duotomo.methods.settings import Settings, Stage
-from duotomo.methods.state import OnRecord, State
+from duotomo.methods.schedule import Stage
+from duotomo.methods.settings import Settings
+from duotomo.methods.state import State
 from duotomo.methods.study import Study
-from duotomo.solvers import Status
+from duotomo.solvers import OnStep, Status
 
 
-def multi_start(study: Study, settings: Settings, on_step: OnRecord | None = None) -> State:
+def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None) -> State:
     """Return the state after the coarse stages, from whichever start explains the visits better.
 
     Few views tell the depth of a centre of attenuation badly, and a first guess that is wrong by some voxels
@@ -52,7 +53,7 @@ def _differ(study: Study, stage: Stage) -> bool:
     return any(math.hypot(*shift) > edge_mm for shift in initial_translations_mm(study))
 
 
-def _through(study: Study, settings: Settings, on_step: OnRecord | None) -> State:
+def _through(study: Study, settings: Settings, on_step: OnStep | None) -> State:
     runner = Runner(study, settings, on_step=on_step)
     return runner.run(runner.first_state())
 

@@ -14,7 +14,7 @@ from duotomo.geometry import VolumeGrid
 from duotomo.methods.study import Study, Visit
 from duotomo.operators import Projector
 from duotomo.reconstruct.noise import noise_level
-from duotomo.transforms import Transform
+from duotomo.transforms import Motion
 from duotomo.transforms.deformation import folding
 
 MOST_AT_ONCE = 1_000_000
@@ -52,7 +52,7 @@ def quality_of(
     study: Study,
     volume: torch.Tensor,
     grid: VolumeGrid,
-    motion: Sequence[tuple[Transform, torch.Tensor]] = (),
+    motions: Sequence[Motion] = (),
 ) -> Quality:
     """Return the checks of a volume, (z, y, x) on `grid`, and the motion of each moving visit.
 
@@ -64,16 +64,14 @@ def quality_of(
     >>> max(found.residual_by_view[0]) < 1e-5
     True
     """
-    moves = [moved(volume, grid, study.grid_of(v), *m) for v, m in zip(study.moving, motion, strict=True)]
-    seen: list[torch.Tensor | None] = [volume]
-    seen += [
-        transform.warp(params, grid, study.grid_of(visit))(volume)
-        for visit, (transform, params) in zip(study.moving, motion, strict=True)
-    ]
+    pairs = list(zip(study.moving, motions, strict=True))
+    moves = [moved(volume, grid, study.grid_of(visit), motion) for visit, motion in pairs]
+    warped: list[torch.Tensor | None] = [volume]
+    warped += [motion.warp(grid, study.grid_of(visit))(volume) for visit, motion in pairs]
     residuals = []
     for index, visit in enumerate(study.visits):
         place = grid if index == 0 else study.grid_of(visit)
-        own, seen[index] = seen[index], None
+        own, warped[index] = warped[index], None
         assert own is not None
         residuals.append(_residual_by_view(visit, own, place))
     return Quality(
@@ -101,23 +99,22 @@ def moved(
     volume: torch.Tensor,
     grid: VolumeGrid,
     moving_grid: VolumeGrid,
-    transform: Transform,
-    params: torch.Tensor,
+    motion: Motion,
 ) -> Moved:
     """Return how a motion moves the voxels of the moving grid.
 
     volume: in the reference frame, (z, y, x) on `grid`; where it attenuates, there is tissue.
     """
-    seen = transform.warp(params, grid, moving_grid)(volume)
-    tissue = (seen > TISSUE * _typical(volume)).cpu()
+    warped = motion.warp(grid, moving_grid)(volume)
+    tissue = (warped > TISSUE * _typical(volume)).cpu()
     if not bool(tissue.any()):
         tissue = torch.ones_like(tissue)
     n_folded, least, total_mm, largest_mm = 0, math.inf, 0.0, 0.0
     for start, slab in _slabs(moving_grid):
-        folds = folding(transform, params, slab)
+        folds = folding(motion, slab)
         n_folded, least = n_folded + folds.n_folded, min(least, folds.lowest_determinant)
         inside = tissue[start : start + slab.shape[0]]
-        lengths_mm = transform.displacement(params, slab).norm(dim=0).cpu()[inside]
+        lengths_mm = motion.displacement(slab).norm(dim=0).cpu()[inside]
         if len(lengths_mm):
             total_mm += float(lengths_mm.sum())
             largest_mm = max(largest_mm, float(lengths_mm.max()))

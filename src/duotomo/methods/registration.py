@@ -11,14 +11,15 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
-from duotomo.methods.blocks import OnStep
 from duotomo.methods.level import block_mean
-from duotomo.methods.models import carried_over
-from duotomo.methods.problem import DENSE
-from duotomo.methods.settings import Settings, Stage
-from duotomo.objectives import Bending, CrossCorrelation, Objective, SumOfSquares
-from duotomo.solvers import GaussNewton, LevenbergMarquardt, Solution, Step
-from duotomo.transforms import BSpline, Transform, inverse
+from duotomo.methods.schedule import Stage
+from duotomo.methods.settings import Settings
+from duotomo.objectives import CrossCorrelation, Objective, SumOfSquares
+from duotomo.objectives.bending_prior import bending_priors, sign_form
+from duotomo.operators import Warp
+from duotomo.solvers import GaussNewton, LevenbergMarquardt, OnStep, Solution, Step
+from duotomo.transforms import Motion, Transform
+from duotomo.transforms.transform import FEW_PARAMS
 
 INNER_STEPS = 20
 
@@ -33,11 +34,18 @@ MOST_INVERTED, INVERSE_TOLERANCE, INVERSE_STEPS = 200_000, 0.01, 50
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Registered:
-    """The motion found, moving_to_reference, and how the search for it ended."""
+class Registration:
+    """The motion that a registration found, and how its solver ended.
 
-    transform: Transform
-    params: torch.Tensor
+    Parameters
+    ----------
+    motion : Motion
+        moving_to_reference.
+    solution : Solution
+        Of the last stage.
+    """
+
+    motion: Motion
     solution: Solution
 
 
@@ -48,17 +56,38 @@ def register(
     grid: VolumeGrid,
     moving_grid: VolumeGrid,
     settings: Settings,
-    start: tuple[Transform, torch.Tensor],
+    start: Motion,
     n_steps: int = 30,
     misfit: Misfit = SumOfSquares,
     on_step: OnStageStep | None = None,
-) -> Registered:
+) -> Registration:
     """Return the motion T under which the reference volume, as `f_1(T(x))`, is nearest to the moving one.
 
     `min over zeta of 1/2 |T(zeta) f_1 - f_2|^2`, through the models and resolutions of the settings' stages.
-    reference: f_1, (z, y, x) on `grid`. moving: f_2, on `moving_grid`. start: any motion; models that cannot
-    follow it take what is nearest. misfit: SumOfSquares, or CrossCorrelation for volumes whose values differ
-    by a factor. n_steps: of each stage, at most. on_step: called after every step.
+
+    Parameters
+    ----------
+    reference : torch.Tensor
+        f_1, (z, y, x) on `grid`.
+    moving : torch.Tensor
+        f_2, (z, y, x) on `moving_grid`.
+    grid, moving_grid : VolumeGrid
+        Of the two volumes.
+    settings : Settings
+        Whose models, resolutions and bending energy are used.
+    start : Motion
+        Initial guess; models that cannot follow it take what is nearest.
+    n_steps : int
+        Of each stage, at most.
+    misfit : type
+        `SumOfSquares`, or `CrossCorrelation` for volumes whose values differ by a factor.
+    on_step : callable, optional
+        Called with the number of the stage, from 0, the `Stage`, and the `Step`.
+
+    Returns
+    -------
+    Registration
+        The motion found.
     """
     check_models(settings)
     for number, stage in enumerate(registration_stages(settings)):
@@ -67,7 +96,7 @@ def register(
             block_mean(moving, stage.coarsen),
             grid=grid.coarsen(stage.coarsen),
             moving_grid=moving_grid.coarsen(stage.coarsen),
-            transform=_model(stage, moving_grid),
+            transform=_transform(stage, moving_grid),
             settings=settings,
             stiffness=stage.stiffness,
             start=start,
@@ -75,7 +104,7 @@ def register(
             misfit=misfit,
             on_step=None if on_step is None else partial(on_step, number, stage),
         )
-        start = found.transform, found.params
+        start = found.motion
     return found
 
 
@@ -104,46 +133,74 @@ def register_once(
     moving_grid: VolumeGrid,
     transform: Transform,
     settings: Settings,
-    start: tuple[Transform, torch.Tensor],
+    start: Motion,
     stiffness: float = 1.0,
     n_steps: int = 30,
     misfit: Misfit = SumOfSquares,
     on_step: OnStep | None = None,
-) -> Registered:
+) -> Registration:
     """Return the motion of one model at one resolution, as `register` does for many.
 
-    transform: the model, on the moving visit's grid of any resolution. stiffness: multiplies the bending
-    energy of the settings' priors.
+    Parameters
+    ----------
+    reference, moving, grid, moving_grid, start, n_steps, misfit
+        Those of `register`.
+    transform : Transform
+        The model, on the moving visit's grid of any resolution.
+    settings : Settings
+        Whose bending energy and derivatives are used.
+    stiffness : float
+        Multiplies the bending energy of the settings' priors.
+    on_step : callable, optional
+        Called with every `Step`.
+
+    Returns
+    -------
+    Registration
+        The motion found.
     """
     # Fitting a motion to itself would add rounding to it every time.
-    params = start[1] if start[0] is transform else carried_over(*start, transform)
+    params = (start if start.transform is transform else start.convert(transform)).params
     objective = misfit(
         transform, reference, moving, reference=grid, moving=moving_grid, central_step=settings.central_step
     )
     bending = stiffness * settings.priors.bending
     solution = _minimise(objective, transform, params, bending, n_steps, on_step)
-    return Registered(transform=transform, params=solution.value, solution=solution)
+    return Registration(motion=Motion(transform, solution.value), solution=solution)
 
 
 def resample_to_reference(
-    volume: torch.Tensor,
-    transform: Transform,
-    params: torch.Tensor,
-    *,
-    grid: VolumeGrid,
-    moving_grid: VolumeGrid,
+    volume: torch.Tensor, motion: Motion, *, grid: VolumeGrid, moving_grid: VolumeGrid
 ) -> torch.Tensor:
-    """Return a moving volume in the reference frame, `f_2(T^-1(x))` on `grid`.
+    """Return a moving volume in the reference frame, `f_2(T^-1(x))`.
 
     Where the inverse has no closed form, it is found on at most about 200,000 points, to a hundredth of a
     voxel, and is linear between them.
+
+    Parameters
+    ----------
+    volume : torch.Tensor
+        f_2, (z, y, x) on `moving_grid`.
+    motion : Motion
+        T, moving_to_reference.
+    grid : VolumeGrid
+        Of the reference frame.
+    moving_grid : VolumeGrid
+        Of the moving volume.
+
+    Returns
+    -------
+    torch.Tensor
+        (z, y, x) on `grid`.
     """
+    return moving_to_reference_warp(motion, grid=grid, moving_grid=moving_grid)(volume)
+
+
+def moving_to_reference_warp(motion: Motion, *, grid: VolumeGrid, moving_grid: VolumeGrid) -> Warp:
+    """Return the operator `f_2 -> f_2(T^-1(.))`, from the moving grid to that of the reference."""
     tolerance_mm = INVERSE_TOLERANCE * min(grid.spacing_mm)
-    back = inverse(
-        transform, params, _enough_points(grid), tolerance_mm=tolerance_mm, max_steps=INVERSE_STEPS
-    )
-    warped: torch.Tensor = back.transform.warp(back.params, moving_grid, grid)(volume)
-    return warped
+    back = motion.inverse(_enough_points(grid), tolerance_mm=tolerance_mm, max_steps=INVERSE_STEPS)
+    return back.warp(moving_grid, grid)
 
 
 def _enough_points(grid: VolumeGrid) -> VolumeGrid:
@@ -165,20 +222,17 @@ def _minimise(
     n_steps: int,
     on_step: OnStep | None,
 ) -> Solution:
-    if isinstance(objective, SumOfSquares) and transform.n_params <= DENSE:
+    if isinstance(objective, SumOfSquares) and transform.n_params <= FEW_PARAMS:
         return LevenbergMarquardt(n_steps=n_steps).minimise(objective, params, on_step=on_step)
     total: Objective = objective
-    if isinstance(transform, BSpline) and bending > 0:
-        generator = torch.Generator().manual_seed(0)
-        signs = torch.randint(0, 2, params.shape, generator=generator).double() * 2 - 1
-        prior = Bending(transform)
-        # Both are means over the diagonals: signs.H signs is an unbiased guess of the trace.
-        stiffness = float(signs @ objective.curvature(params)(signs))
-        total = objective + (bending * stiffness / float(signs @ prior.curvature(params)(signs))) * prior
+    for own, energy in bending_priors(transform) if bending > 0 else ():
+        # Both are estimates of traces over the same parameters.
+        ours, its = (sign_form(one.curvature(params), len(params), own) for one in (objective, energy))
+        total = total + (bending * ours / its) * energy
     solver = GaussNewton(n_steps=n_steps, inner_steps=INNER_STEPS, damping=1e-3)
     return solver.minimise(total, params, on_step=on_step)
 
 
-def _model(stage: Stage, moving_grid: VolumeGrid) -> Transform:
+def _transform(stage: Stage, moving_grid: VolumeGrid) -> Transform:
     assert stage.model is not None
-    return stage.model.build(moving_grid)
+    return stage.model(moving_grid)

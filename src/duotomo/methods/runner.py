@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.methods.blocks import Block, OnStep, alternating_block, coupled_block, volume_block
-from duotomo.methods.course import Course
+from duotomo.methods.blocks import Block, alternating_block, coupled_block, volume_block
 from duotomo.methods.initial_guess import initial_params
 from duotomo.methods.level import Level, resampled
-from duotomo.methods.models import Model, carried_over
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import Scales, scales_of
-from duotomo.methods.settings import Coupled, Settings, Stage
-from duotomo.methods.state import Checkpoint, OnRecord, State
+from duotomo.methods.schedule import Stage
+from duotomo.methods.settings import Coupled, Settings
+from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study
-from duotomo.solvers import Status
-from duotomo.transforms import Transform
+from duotomo.solvers import History, OnStep, Status
+from duotomo.transforms import Model, Motion, Transform, Translation, model_name
 
 VOLUME = "volume"
 """The name, in a state, of the volume that is being worked on."""
@@ -32,8 +31,8 @@ FIRST_STEPS = 10
 class Runner:
     """The schedule of one volume and the motion of all moving visits.
 
-    known: transforms and parameters of the moving visits, if they are known. offset: the number of the first
-    stage, for methods that run several schedules in a row.
+    known: the motions of the moving visits, if they are known. offset: the number of the first stage, for
+    methods that run several schedules in a row.
     """
 
     def __init__(
@@ -41,9 +40,9 @@ class Runner:
         study: Study,
         settings: Settings,
         *,
-        known: Sequence[tuple[Transform, torch.Tensor]] | None = None,
+        known: Sequence[Motion] | None = None,
         offset: int = 0,
-        on_step: OnRecord | None = None,
+        on_step: OnStep | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         if known is None and study.moving and settings.stages[0].model is None:
@@ -70,13 +69,13 @@ class Runner:
         if self.known is None:
             params = initial_params(self.study, guess=self.settings.initial_guess)
         else:
-            params = [row for _, row in self.known]
+            params = [motion.params for motion in self.known]
         return State(
             stage=self.offset,
             block=0,
             volumes={VOLUME: torch.zeros(grid.shape, dtype=like.dtype, device=like.device)},
             coarsen=stage.coarsen,
-            model="translation",
+            model=model_name(Translation),
             params=tuple(params),
             status=Status.STEP_LIMIT,
             reason="Nothing has been computed yet.",
@@ -85,32 +84,37 @@ class Runner:
             history=(),
         )
 
-    def transforms(self, model: str) -> tuple[Transform, ...]:
-        """Return the transform of each moving visit, for a model by its name."""
+    def motions(self, state: State) -> tuple[Motion, ...]:
+        """Return the motion of each moving visit in a state."""
+        transforms = self._transforms(model_named(self.settings, state.model))
+        return tuple(Motion(one, row) for one, row in zip(transforms, state.params, strict=True))
+
+    def _transforms(self, model: Model) -> tuple[Transform, ...]:
         if self.known is not None:
-            return tuple(transform for transform, _ in self.known)
-        return tuple(Model.parse(model).build(self.study.grid_of(visit)) for visit in self.study.moving)
+            return tuple(motion.transform for motion in self.known)
+        return tuple(model(self.study.grid_of(visit)) for visit in self.study.moving)
 
     def _advance(self, state: State) -> State:
         """Return the state after one more block."""
         began = time.perf_counter()
         stage = self.settings.stages[state.stage - self.offset]
         level = self._at(stage.coarsen)
-        course = Course(state, lambda: level.applications, self._on_step, began=began)
+        history = continued(state, lambda: level.applications, self._on_step, began=began)
         volume = state.volumes[VOLUME]
         if stage.fresh and state.block == 0:
             volume = volume.new_zeros(level.grid.shape)
         else:
             volume = resampled(volume, self.study.grid.coarsen(state.coarsen), level.grid)
-        model = state.model if stage.model is None else str(stage.model)
-        transforms, params = self._carried(state, model)
+        model = state.model if stage.model is None else model_name(stage.model)
+        transforms, params = self._converted(state, stage.model)
         if self._scales is None:
             self._scales = scales_of(self.study, self.settings.priors)
         priors = replace(self.settings.priors, bending=self.settings.priors.bending * stage.stiffness)
         problem = Problem(level, transforms, priors, self._scales, self.settings.central_step)
         length = self.settings.solver.block
         n_steps = min(length, stage.n_steps - state.block * length)
-        block = self._block(problem, stage, volume, params, n_steps, course.of(_what(stage, level, model)))
+        note = history.part(_what(stage, level, model), stage=state.stage)
+        block = self._block(problem, stage, volume, params, n_steps, note)
         done = block.status is Status.CONVERGED or (state.block + 1) * length >= stage.n_steps
         return State(
             stage=state.stage + 1 if done else state.stage,
@@ -121,9 +125,9 @@ class Runner:
             params=block.params,
             status=block.status,
             reason=block.reason,
-            applications=course.applications,
-            seconds=course.seconds,
-            history=course.history,
+            applications=history.applications,
+            seconds=history.seconds,
+            history=history.steps,
         )
 
     def _block(
@@ -159,12 +163,17 @@ class Runner:
             problem, volume, params, solver=solver, n_steps=n_steps, tolerance=tolerance, on_step=note
         )
 
-    def _carried(self, state: State, model: str) -> tuple[tuple[Transform, ...], tuple[torch.Tensor, ...]]:
-        targets = self.transforms(model)
-        if model == state.model or self.known is not None:
-            return targets, state.params
-        rows = zip(self.transforms(state.model), state.params, targets, strict=True)
-        return targets, tuple(carried_over(source, row, target) for source, row, target in rows)
+    def _converted(
+        self, state: State, model: Model | None
+    ) -> tuple[tuple[Transform, ...], tuple[torch.Tensor, ...]]:
+        """Return the transforms of a stage, and the motion so far as parameters of these."""
+        if model is None or model_name(model) == state.model or self.known is not None:
+            named = model_named(self.settings, state.model) if model is None else model
+            return self._transforms(named), state.params
+        motions = self.motions(state)
+        targets = self._transforms(model)
+        rows = zip(motions, targets, strict=True)
+        return targets, tuple(motion.convert(target).params for motion, target in rows)
 
     def _at(self, coarsen: tuple[int, int, int]) -> Level:
         if self._level is None or self._level.coarsen != coarsen:
@@ -175,3 +184,28 @@ class Runner:
 def _what(stage: Stage, level: Level, model: str) -> str:
     motion = "volume" if stage.model is None else model
     return f"{motion} at {min(level.grid.spacing_mm):g} mm"
+
+
+def model_named(settings: Settings, name: str) -> Model:
+    """Return the model of that name among those of the settings, or the one that an initial guess has."""
+    models = (Translation, *(stage.model for stage in settings.stages if stage.model is not None))
+    for model in models:
+        if model_name(model) == name:
+            return model
+    known = ", ".join(dict.fromkeys(map(model_name, models)))
+    raise DuotomoError(
+        f"Settings: expected a state whose model is one of {known}; got {name!r}. Resume with the settings "
+        f"that the run began with."
+    )
+
+
+def continued(state: State, count: Callable[[], int], on_step: OnStep | None, *, began: float) -> History:
+    """Return the history that goes on from that of a state; count: of projector applications so far."""
+    return History(
+        count,
+        on_step,
+        earlier=state.history,
+        applications=state.applications,
+        seconds=state.seconds,
+        began=began,
+    )

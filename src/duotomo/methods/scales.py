@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from duotomo.errors import DuotomoError
 from duotomo.methods.level import Level
-from duotomo.methods.settings import Priors, pyramid
+from duotomo.methods.priors import Priors
+from duotomo.methods.schedule import pyramid
 from duotomo.methods.study import Study, Visit
 from duotomo.operators import LinearOperator, Weighting
 from duotomo.reconstruct.noise import noise_level

@@ -11,14 +11,21 @@ import torch
 from duotomo.geometry import VolumeGrid
 from duotomo.methods.initial_guess import initial_params
 from duotomo.methods.level import resampled
-from duotomo.methods.registration import Misfit, Registered, check_models, register, resample_to_reference
+from duotomo.methods.registration import (
+    Misfit,
+    Registration,
+    check_models,
+    register,
+    resample_to_reference,
+)
+from duotomo.methods.result import Result
 from duotomo.methods.runner import VOLUME, Runner
 from duotomo.methods.settings import Settings
-from duotomo.methods.state import Checkpoint, OnRecord, Result, State
+from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study
 from duotomo.objectives import SumOfSquares
-from duotomo.solvers import Status
-from duotomo.transforms import Transform, Translation
+from duotomo.solvers import OnStep, Status
+from duotomo.transforms import Motion, Translation
 
 
 def sequential(
@@ -26,17 +33,35 @@ def sequential(
     settings: Settings,
     *,
     misfit: Misfit = SumOfSquares,
-    on_step: OnRecord | None = None,
+    on_step: OnStep | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Result:
     """Return the reference reconstruction, and the motion that registers the others to it.
 
     Each visit is reconstructed with the stages and priors of the settings; the registration then runs through
     the settings' models and resolutions. The volumes of the moving visits are among `others`: "visit_2" in
-    its own frame, "visit_2_registered" in the reference frame. misfit: what the registration minimises.
+    its own frame, "visit_2_registered" in the reference frame.
+
+    Parameters
+    ----------
+    study : Study
+        The visits, reference first.
+    settings : Settings
+        Schedule and priors.
+    misfit : type
+        What the registration minimises: `SumOfSquares` or `CrossCorrelation`.
+    on_step : callable, optional
+        Called with every `Step` of the reconstructions.
+    checkpoint : Checkpoint, optional
+        Keeps the state after every block of steps.
+
+    Returns
+    -------
+    Result
+        The volume of the reference visit alone, and the motion of each moving visit.
     """
     # What would stop the registration is said before hours are spent.
-    starts = first_motion(study, settings)
+    starts = initial_motions(study, settings)
     if study.moving:
         check_models(settings)
     state = checkpoint.load() if checkpoint is not None else None
@@ -63,7 +88,7 @@ def sequential(
     volumes.append(state.volumes[VOLUME])
     coarsen, status, reason = settings.stages[-1].coarsen, state.status, state.reason
     if status is Status.DIVERGED:
-        motion = starts
+        motions = starts
         if len(volumes) == 1:
             coarsen = state.coarsen
         elif state.coarsen != coarsen:
@@ -72,8 +97,8 @@ def sequential(
         grids = _own_grids(study, list(others), coarsen)
     else:
         found = registered(study, settings, volumes, starts, misfit=misfit)
-        motion = [(one.transform, one.params) for one in found]
-        others, grids = in_both_frames(study, volumes, motion, coarsen=coarsen)
+        motions = [one.motion for one in found]
+        others, grids = in_both_frames(study, volumes, motions, coarsen=coarsen)
         for number, one in enumerate(found, start=2):
             if one.solution.status is Status.DIVERGED:
                 status, reason = Status.DIVERGED, f"Registration of visit {number}: {one.solution.reason}"
@@ -83,8 +108,7 @@ def sequential(
         volume=volumes[0],
         others=others,
         grids=grids,
-        transforms=tuple(transform for transform, _ in motion),
-        params=tuple(params for _, params in motion),
+        motions=tuple(motions),
         status=status,
         reason=reason,
         applications=state.applications,
@@ -99,21 +123,21 @@ def one_visit(study: Study, index: int) -> Study:
     return Study(grid=study.grid_of(visit), visits=(replace(visit, grid=None),))
 
 
-def first_motion(study: Study, settings: Settings) -> list[tuple[Transform, torch.Tensor]]:
+def initial_motions(study: Study, settings: Settings) -> list[Motion]:
     """Return the motion that each moving visit starts from."""
-    starts = initial_params(study, guess=settings.initial_guess)
+    rows = initial_params(study, guess=settings.initial_guess)
     grids = [study.grid_of(visit) for visit in study.moving]
-    return [(Translation(grid), params) for grid, params in zip(grids, starts, strict=True)]
+    return [Motion(Translation(grid), params) for grid, params in zip(grids, rows, strict=True)]
 
 
 def registered(
     study: Study,
     settings: Settings,
     volumes: Sequence[torch.Tensor],
-    starts: Sequence[tuple[Transform, torch.Tensor]],
+    starts: Sequence[Motion],
     *,
     misfit: Misfit = SumOfSquares,
-) -> list[Registered]:
+) -> list[Registration]:
     """Return the motion of each moving visit, from a volume of each visit in its own frame.
 
     volumes: on the grids of the settings' last stage. starts: the motion to begin with.
@@ -141,7 +165,7 @@ def registered(
 def in_both_frames(
     study: Study,
     volumes: Sequence[torch.Tensor],
-    motion: Sequence[tuple[Transform, torch.Tensor]],
+    motions: Sequence[Motion],
     *,
     coarsen: tuple[int, int, int],
 ) -> tuple[dict[str, torch.Tensor], dict[str, VolumeGrid]]:
@@ -151,13 +175,12 @@ def in_both_frames(
     lie on the reference's.
     """
     others = {}
-    moved = zip(study.moving, volumes[1:], motion, strict=True)
-    for number, (visit, volume, (transform, params)) in enumerate(moved, start=2):
+    moved = zip(study.moving, volumes[1:], motions, strict=True)
+    for number, (visit, volume, motion) in enumerate(moved, start=2):
         others[f"visit_{number}"] = volume
         others[f"visit_{number}_registered"] = resample_to_reference(
             volume,
-            transform,
-            params,
+            motion,
             grid=study.grid.coarsen(coarsen),
             moving_grid=study.grid_of(visit).coarsen(coarsen),
         )

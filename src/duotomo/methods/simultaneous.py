@@ -4,61 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from duotomo.methods.multi_start import multi_start
+from duotomo.methods.result import Result
 from duotomo.methods.runner import VOLUME, Runner
 from duotomo.methods.settings import Settings
-from duotomo.methods.state import Checkpoint, OnRecord, Result, State
+from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study
-from duotomo.transforms import Transform
+from duotomo.solvers import OnStep
+from duotomo.transforms import Motion
 
 
 def simultaneous(
     study: Study,
     settings: Settings,
     *,
-    on_step: OnRecord | None = None,
+    on_step: OnStep | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Result:
     """Return the volume and the motion that together explain all visits best.
 
     `min over f, zeta of 1/2 |A_1 f - p_1|^2 + sum over moving visits k of 1/2 |A_k T(zeta_k) f - p_k|^2`,
-    with the priors of the settings, stage by stage. on_step: called after every step. checkpoint: where the
-    state after every block of steps is kept; a run that finds one there goes on from it, to the same result.
+    with the priors of the settings, stage by stage.
+
+    Parameters
+    ----------
+    study : Study
+        The visits, reference first.
+    settings : Settings
+        Schedule, solver and priors, such as `Settings.for_study(study, Affine)`.
+    on_step : callable, optional
+        Called with every `Step`.
+    checkpoint : Checkpoint, optional
+        Keeps the state after every block of steps; a run that finds one there goes on from it, to the same
+        result.
+
+    Returns
+    -------
+    Result
+        The volume of the reference visit, and the motion of each moving visit.
     """
     runner = Runner(study, settings, on_step=on_step, checkpoint=checkpoint)
     saved = checkpoint.load() if checkpoint else None
     state = runner.run(saved or multi_start(study, settings, on_step))
-    return _result("simultaneous", study, runner.transforms(state.model), state)
+    return _result("simultaneous", study, runner.motions(state), state)
 
 
 def with_known_motion(
     study: Study,
     settings: Settings,
-    motion: Sequence[tuple[Transform, torch.Tensor]],
+    motions: Sequence[Motion],
     *,
-    on_step: OnRecord | None = None,
+    on_step: OnStep | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Result:
     """Return the volume that explains all visits best, given how the breast moved between them.
 
-    motion: transform and parameters, moving_to_reference, of each moving visit; none for a study of one
-    visit. The stages and the priors are those of the settings.
+    Parameters
+    ----------
+    study : Study
+        The visits, reference first.
+    settings : Settings
+        Whose schedule and priors are used; their models are not.
+    motions : sequence of Motion
+        moving_to_reference, of each moving visit; none for a study of one visit.
+    on_step : callable, optional
+        Called with every `Step`.
+    checkpoint : Checkpoint, optional
+        Keeps the state after every block of steps.
+
+    Returns
+    -------
+    Result
+        The volume of the reference visit, with the motions given.
     """
     fixed = settings.with_known_motion()
-    runner = Runner(study, fixed, known=tuple(motion), on_step=on_step, checkpoint=checkpoint)
+    runner = Runner(study, fixed, known=tuple(motions), on_step=on_step, checkpoint=checkpoint)
     state = runner.run((checkpoint.load() if checkpoint else None) or runner.first_state())
-    return _result("known motion", study, tuple(transform for transform, _ in motion), state)
+    return _result("known motion", study, tuple(motions), state)
 
 
-def _result(method: str, study: Study, transforms: tuple[Transform, ...], state: State) -> Result:
+def _result(method: str, study: Study, motions: tuple[Motion, ...], state: State) -> Result:
     return Result(
         method=method,
         grid=study.grid.coarsen(state.coarsen),
         volume=state.volumes[VOLUME],
-        transforms=transforms,
-        params=state.params,
+        motions=motions,
         status=state.status,
         reason=state.reason,
         applications=state.applications,

@@ -9,34 +9,39 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.methods.registration import resample_to_reference
-from duotomo.transforms import Transform
+from duotomo.transforms import Motion
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
     """A volume of each visit in its own frame, the reference first, and the motion between them.
 
-    volumes: f_1, f_2, ..., each (z, y, x) on its grid of `grids`. motion: transform and parameters,
-    moving_to_reference, of each moving visit.
+    Parameters
+    ----------
+    volumes : tuple of torch.Tensor
+        f_1, f_2, ..., each (z, y, x) on its grid, 1/mm.
+    grids : tuple of VolumeGrid
+        Of the volumes.
+    motions : tuple of Motion
+        moving_to_reference, of each moving visit.
     """
 
     volumes: tuple[torch.Tensor, ...] = field(repr=False)
     grids: tuple[VolumeGrid, ...]
-    motion: tuple[tuple[Transform, torch.Tensor], ...] = field(repr=False)
+    motions: tuple[Motion, ...] = field(repr=False)
 
     def moving_in_reference(self) -> torch.Tensor:
         """Return the mean over the moving visits k of `f_k(T_k^-1(x))`, on the reference grid."""
         total = torch.zeros_like(self.volumes[0])
-        moving = zip(self.volumes[1:], self.grids[1:], self.motion, strict=True)
-        for volume, grid, (transform, params) in moving:
-            total += resample_to_reference(volume, transform, params, grid=self.grids[0], moving_grid=grid)
-        return total / len(self.motion)
+        for volume, grid, motion in zip(self.volumes[1:], self.grids[1:], self.motions, strict=True):
+            total += resample_to_reference(volume, motion, grid=self.grids[0], moving_grid=grid)
+        return total / len(self.motions)
 
     def reference_in_moving(self) -> tuple[torch.Tensor, ...]:
         """Return `f_1(T_k(x))` on the grid of each moving visit."""
         return tuple(
-            transform.warp(params, self.grids[0], grid)(self.volumes[0])
-            for grid, (transform, params) in zip(self.grids[1:], self.motion, strict=True)
+            motion.warp(self.grids[0], grid)(self.volumes[0])
+            for grid, motion in zip(self.grids[1:], self.motions, strict=True)
         )
 
 
@@ -47,11 +52,11 @@ Update = Callable[[Estimates], tuple[torch.Tensor, ...]]
 def replaced(estimates: Estimates) -> tuple[torch.Tensor, ...]:
     """Put what the moving visits show in place of the reference volume: `f_1 <- T^-1 f_2`.
 
-    >>> from duotomo.transforms import Translation
+    >>> from duotomo.transforms import Motion, Translation
     >>> grid = VolumeGrid.on_detector((1, 1, 4), (1.0, 1.0, 1.0))
     >>> f_1, f_2 = torch.tensor([[[[0.0, 8.0, 0.0, 0.0]]], [[[2.0, 4.0, 0.0, 0.0]]]])
-    >>> motion = Translation(grid), torch.tensor([1.0, 0.0, 0.0])
-    >>> both = Estimates(volumes=(f_1, f_2), grids=(grid, grid), motion=(motion,))
+    >>> motion = Motion(Translation(grid), torch.tensor([1.0, 0.0, 0.0]))
+    >>> both = Estimates(volumes=(f_1, f_2), grids=(grid, grid), motions=(motion,))
     >>> [volume.flatten().tolist() for volume in replaced(both)]
     [[0.0, 2.0, 4.0, 0.0], [2.0, 4.0, 0.0, 0.0]]
     """

@@ -85,7 +85,7 @@ class ImageMisfit(Objective):
             return math.inf, torch.zeros_like(x)
 
     def curvature(self, x: torch.Tensor) -> Product:
-        """Return `d -> J^T M J d`, J the derivative of the warp in the parameters, M the misfit's curvature in the image."""
+        """Return `d -> J^T M J d`, J the derivative of the warp, M the misfit's curvature in the image."""
         self.check(x)
         image_curvature = self.image_curvature(self.warped(x))
 

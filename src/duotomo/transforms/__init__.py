@@ -1,7 +1,7 @@
 """Transforms from the moving frame to the reference frame: parameters in, warps and derivatives out."""
 
 from duotomo.transforms.affine import Affine
-from duotomo.transforms.bending import BendingEnergy
+from duotomo.transforms.bending import BendingEnergy, OnLattice
 from duotomo.transforms.bspline import BSpline, Fit
 from duotomo.transforms.composition import Composition
 from duotomo.transforms.deformation import (
@@ -12,7 +12,9 @@ from duotomo.transforms.deformation import (
     target_registration_error,
 )
 from duotomo.transforms.displacement_field import DisplacementField
-from duotomo.transforms.inversion import Inverse, InverseStatus, InvertedPoints, inverse, invert_points
+from duotomo.transforms.inversion import Inverse, InverseStatus, InvertedPoints, invert, invert_points
+from duotomo.transforms.models import ChainModel, LatticeModel, Model, chain, model_name
+from duotomo.transforms.motion import Motion
 from duotomo.transforms.rigid import Rigid
 from duotomo.transforms.transform import Transform
 from duotomo.transforms.translation import Translation
@@ -22,6 +24,7 @@ __all__ = [
     "Affine",
     "BSpline",
     "BendingEnergy",
+    "ChainModel",
     "Composition",
     "DeformationStatistics",
     "DisplacementField",
@@ -30,13 +33,19 @@ __all__ = [
     "Inverse",
     "InverseStatus",
     "InvertedPoints",
+    "LatticeModel",
+    "Model",
+    "Motion",
+    "OnLattice",
     "Rigid",
     "Transform",
     "Translation",
     "Velocity",
+    "chain",
     "deformation_statistics",
     "folding",
-    "inverse",
+    "invert",
     "invert_points",
+    "model_name",
     "target_registration_error",
 ]

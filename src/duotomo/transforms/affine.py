@@ -8,7 +8,9 @@ import torch
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
+from duotomo.transforms.affine_part import affine_part, shift_about
 from duotomo.transforms.maps import MatrixMap
+from duotomo.transforms.motion import Motion
 from duotomo.transforms.transform import Physical, Transform
 from duotomo.transforms.units import center_or_middle, half_size_xyz, spacing_xyz
 
@@ -71,13 +73,18 @@ class Affine(Transform):
         shift = (params * self.scale.to(params.device))[9:]
         return {"matrix": self._matrix(params), "translation_mm": shift, "center_mm": self.center_mm}
 
-    def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor]:
+    def inverse(self, params: torch.Tensor) -> Motion:
         params = self.check(params)
         matrix = torch.linalg.inv(self._matrix(params))
         scale = self.scale.to(params.device)
         shift = -(matrix @ (params * scale)[9:])
         change = matrix - torch.eye(3, dtype=torch.float64, device=params.device)
-        return self, torch.cat([change.reshape(-1), shift]) / scale
+        return Motion(self, torch.cat([change.reshape(-1), shift]) / scale)
+
+    def nearest_params(self, motion: Motion) -> torch.Tensor:
+        matrix, shift = affine_part(motion, self.grid)
+        shift = shift_about(self.center_mm, self.grid, matrix, shift)
+        return self.params(matrix=matrix, translation_mm=shift.tolist())
 
     def _matrix(self, params: torch.Tensor) -> torch.Tensor:
         scaled = params * self.scale.to(params.device)

@@ -9,7 +9,10 @@ import torch
 from duotomo.errors import GeometryError, check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.warp.reference import spline_weights
+from duotomo.transforms.bending import OnLattice
 from duotomo.transforms.maps import LatticeMap
+from duotomo.transforms.models import LatticeModel
+from duotomo.transforms.motion import Motion
 from duotomo.transforms.transform import Physical, Transform
 from duotomo.transforms.units import field_scale
 
@@ -50,6 +53,48 @@ class BSpline(Transform):
         """
         return cls(grid, control_lattice(grid, control_shape))
 
+    @classmethod
+    def shaped(cls, control_shape: tuple[int, int, int]) -> LatticeModel:
+        """Return the model of a B-spline with so many control points, on any grid.
+
+        Parameters
+        ----------
+        control_shape : tuple of int
+            Control points, (z, y, x), at least 4 along each axis.
+
+        Returns
+        -------
+        LatticeModel
+            Builds `BSpline.over(grid, control_shape)`.
+        """
+        return LatticeModel(cls, control_shape=control_shape)
+
+    @classmethod
+    def spaced(cls, spacing_mm: float) -> LatticeModel:
+        """Return the model of a B-spline whose control points are at most so far apart, on any grid.
+
+        Parameters
+        ----------
+        spacing_mm : float
+            Distance of neighbouring control points, in mm.
+
+        Returns
+        -------
+        LatticeModel
+            Builds the coarsest spline with that distance or less.
+        """
+        return LatticeModel(cls, spacing_mm=spacing_mm)
+
+    @property
+    def control_spacing_mm(self) -> tuple[float, float, float]:
+        return self.lattice.spacing_mm
+
+    def lattice_parts(self) -> tuple[tuple[int, OnLattice], ...]:
+        return ((0, self),)
+
+    def nearest_params(self, motion: Motion) -> torch.Tensor:
+        return self.fit(motion.displacement(self.grid)).params
+
     def params(self, *, coefficients_mm: torch.Tensor) -> torch.Tensor:
         """Return the parameters of coefficients, (xyz, z, y, x)."""
         check_tensor(
@@ -69,7 +114,7 @@ class BSpline(Transform):
     def physical(self, params: torch.Tensor) -> Physical:
         return {"coefficients_mm": self.maps(self.check(params))[0].coefficients}
 
-    def refined(self, params: torch.Tensor) -> tuple[BSpline, torch.Tensor]:
+    def refined(self, params: torch.Tensor) -> Motion:
         """Return the spline with half the spacing, and the parameters that leave T as it is on its box.
 
         From the two-scale relation of cubic B-splines: `(c[j-1] + 6 c[j] + c[j+1]) / 8` at an old control
@@ -89,7 +134,7 @@ class BSpline(Transform):
             shape=(n_z, n_y, n_x), spacing_mm=(d_z, d_y, d_x), center_mm=self.lattice.center_mm
         )
         finer = BSpline(self.grid, lattice)
-        return finer, finer.params(coefficients_mm=coefficients)
+        return Motion(finer, finer.params(coefficients_mm=coefficients))
 
     def fit(self, displacement_mm: torch.Tensor, grid: VolumeGrid | None = None) -> Fit:
         """Return the parameters whose displacement is nearest to a field in the least-squares sense.

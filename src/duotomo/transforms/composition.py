@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 
 from duotomo.errors import ShapeError
+from duotomo.transforms.bending import OnLattice
 from duotomo.transforms.maps import ElementaryMap
+from duotomo.transforms.motion import Motion
 from duotomo.transforms.transform import Physical, Transform
 
 
@@ -29,6 +31,53 @@ class Composition(Transform):
         self.grid = parts[0].grid
         self.n_params = sum(part.n_params for part in parts)
 
+    @classmethod
+    def of(cls, *motions: Motion) -> Motion:
+        """Return several motions, one after the other, as one.
+
+        Parameters
+        ----------
+        *motions : Motion
+            Points go through the first one first.
+
+        Returns
+        -------
+        Motion
+            Of the composition of their transforms.
+        """
+        whole = cls(*(motion.transform for motion in motions))
+        return Motion(whole, torch.cat([motion.params for motion in motions]))
+
+    @property
+    def control_spacing_mm(self) -> tuple[float, float, float] | None:
+        spacings = [part.control_spacing_mm for part in self.parts]
+        given = [spacing for spacing in spacings if spacing is not None]
+        if not given:
+            return None
+        z, y, x = (min(along) for along in zip(*given, strict=True))
+        return z, y, x
+
+    def lattice_parts(self) -> tuple[tuple[int, OnLattice], ...]:
+        found, start = [], 0
+        for part in self.parts:
+            found += [(start + offset, own) for offset, own in part.lattice_parts()]
+            start += part.n_params
+        return tuple(found)
+
+    def nearest_params(self, motion: Motion) -> torch.Tensor:
+        # Each part follows what those before it leave: S = T_n ... T_1  =>  T_n ... T_2 = S T_1^-1
+        rows, rest = [], motion
+        for part in self.parts:
+            nearest = rest.convert(part)
+            rows.append(nearest.params)
+            back = part.inverse(nearest.params)
+            if back is None:
+                if part is not self.parts[-1]:
+                    return super().nearest_params(motion)
+                break
+            rest = Composition.of(back, rest)
+        return torch.cat(rows)
+
     def split(self, params: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the parameters of each part."""
         return torch.split_with_sizes(params, [part.n_params for part in self.parts])
@@ -51,7 +100,7 @@ class Composition(Transform):
         parts = enumerate(zip(self.parts, self.split(self.check(params)), strict=True), start=1)
         return {f"{i} {type(part).__name__}": part.physical(p) for i, (part, p) in parts}
 
-    def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor] | None:
+    def inverse(self, params: torch.Tensor) -> Motion | None:
         inverses = []
         for part, p in zip(self.parts, self.split(self.check(params)), strict=True):
             inverse = part.inverse(p)
@@ -59,5 +108,4 @@ class Composition(Transform):
                 return None
             inverses.append(inverse)
         # (A B)^-1 = B^-1 A^-1
-        inverses.reverse()
-        return Composition(*(t for t, _ in inverses)), torch.cat([p for _, p in inverses])
+        return Composition.of(*reversed(inverses))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
 from duotomo.errors import ShapeError, check_same, check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
-from duotomo.transforms.transform import Transform
+
+if TYPE_CHECKING:
+    from duotomo.transforms.motion import Motion
 
 Point = tuple[float, float, float]
 
@@ -18,7 +21,16 @@ Point = tuple[float, float, float]
 class Folding:
     """How often T folds on a grid: the voxels whose Jacobian determinant is not positive.
 
-    worst_mm: xyz of the voxel with the lowest determinant, folded or not.
+    Parameters
+    ----------
+    n_folded : int
+        Voxels whose determinant is not positive.
+    n_voxels : int
+        Voxels looked at.
+    lowest_determinant : float
+        The lowest determinant among them.
+    worst_mm : tuple of float
+        Where that is, (x, y, z) in mm, folded or not.
     """
 
     n_folded: int
@@ -29,7 +41,21 @@ class Folding:
 
 @dataclass(frozen=True, kw_only=True)
 class DeformationStatistics:
-    """Displacements and volume changes over a grid, or over a mask on it; lengths in mm."""
+    """Displacements and volume changes over a grid, or over a mask on it.
+
+    Parameters
+    ----------
+    n_voxels : int
+        Voxels looked at.
+    mean_mm, median_mm, percentile_95_mm, largest_mm : float
+        Of the lengths of the displacements, in mm.
+    mean_xyz_mm : tuple of float
+        The mean displacement, (x, y, z) in mm.
+    mean_determinant, highest_determinant : float
+        Of the Jacobian's determinants.
+    folding : Folding
+        Where T folds.
+    """
 
     n_voxels: int
     mean_mm: float
@@ -42,39 +68,60 @@ class DeformationStatistics:
     folding: Folding
 
 
-def folding(
-    transform: Transform,
-    params: torch.Tensor,
-    grid: VolumeGrid | None = None,
-    mask: torch.Tensor | None = None,
-) -> Folding:
-    """Count the voxels of a grid, or of a mask on it, where T folds."""
-    grid = grid or transform.grid
+def folding(motion: Motion, grid: VolumeGrid | None = None, mask: torch.Tensor | None = None) -> Folding:
+    """Count the voxels of a grid, or of a mask on it, where T folds.
+
+    Parameters
+    ----------
+    motion : Motion
+        T with its parameters.
+    grid : VolumeGrid, optional
+        Of the moving frame; that of the transform unless given.
+    mask : torch.Tensor, optional
+        The voxels that count, (z, y, x), bool.
+
+    Returns
+    -------
+    Folding
+        The number of folded voxels, and the worst place.
+    """
+    grid = grid or motion.grid
     chosen = _chosen("folding", mask, grid)
-    return _folding(transform.determinants(params, grid).cpu(), grid, chosen)
+    return _folding(motion.determinants(grid).cpu(), grid, chosen)
 
 
 def deformation_statistics(
-    transform: Transform,
-    params: torch.Tensor,
-    grid: VolumeGrid | None = None,
-    mask: torch.Tensor | None = None,
+    motion: Motion, grid: VolumeGrid | None = None, mask: torch.Tensor | None = None
 ) -> DeformationStatistics:
     """Return what T does over a grid of the moving frame, or over a mask on it.
 
-    mask: (z, y, x), bool.
+    Parameters
+    ----------
+    motion : Motion
+        T with its parameters.
+    grid : VolumeGrid, optional
+        Of the moving frame; that of the transform unless given.
+    mask : torch.Tensor, optional
+        The voxels that count, (z, y, x), bool.
 
-    >>> from duotomo.transforms import Translation
+    Returns
+    -------
+    DeformationStatistics
+        Lengths in mm, and determinants.
+
+    Examples
+    --------
+    >>> from duotomo.transforms import Motion, Translation
     >>> shift = Translation(VolumeGrid.on_detector((4, 4, 4), (1.0, 1.0, 1.0)))
-    >>> deformation_statistics(shift, shift.params(translation_mm=(3.0, 0.0, 4.0))).mean_mm
+    >>> deformation_statistics(Motion(shift, shift.params(translation_mm=(3.0, 0.0, 4.0)))).mean_mm
     5.0
     """
-    grid = grid or transform.grid
+    grid = grid or motion.grid
     chosen = _chosen("deformation_statistics", mask, grid)
-    moved_mm = transform.displacement(params, grid).cpu()[:, chosen]
+    moved_mm = motion.displacement(grid).cpu()[:, chosen]
     lengths_mm = moved_mm.norm(dim=0)
     ordered_mm = lengths_mm.sort().values
-    determinants = transform.determinants(params, grid).cpu()
+    determinants = motion.determinants(grid).cpu()
     x, y, z = moved_mm.mean(dim=1).tolist()
     last = len(ordered_mm) - 1
     return DeformationStatistics(
@@ -91,13 +138,30 @@ def deformation_statistics(
 
 
 def target_registration_error(
-    transform: Transform, params: torch.Tensor, moving_mm: torch.Tensor, reference_mm: torch.Tensor
+    motion: Motion, moving_mm: torch.Tensor, reference_mm: torch.Tensor
 ) -> torch.Tensor:
-    """Return `|T(m) - r|` for landmarks seen in both frames: (landmark, xyz) twice -> (landmark,), in mm.
+    """Return `|T(m) - r|` for landmarks seen in both frames.
 
-    >>> from duotomo.transforms import Translation
+    Parameters
+    ----------
+    motion : Motion
+        T with its parameters.
+    moving_mm : torch.Tensor
+        The landmarks m in the moving frame, (landmark, xyz), in mm.
+    reference_mm : torch.Tensor
+        The same landmarks r in the reference frame, (landmark, xyz), in mm.
+
+    Returns
+    -------
+    torch.Tensor
+        (landmark,), in mm, float64.
+
+    Examples
+    --------
+    >>> from duotomo.transforms import Motion, Translation
     >>> shift = Translation(VolumeGrid.on_detector((4, 4, 4), (1.0, 1.0, 1.0)))
-    >>> target_registration_error(shift, shift.identity(), torch.zeros(1, 3), torch.ones(1, 3) * 2).tolist()
+    >>> still = Motion(shift, shift.identity())
+    >>> target_registration_error(still, torch.zeros(1, 3), torch.ones(1, 3) * 2).tolist()
     [3.4641016151377544]
     """
     where = "target_registration_error"
@@ -109,7 +173,7 @@ def target_registration_error(
             f"{where}: expected as many landmarks in both frames; got {tuple(moving_mm.shape)} moving and "
             f"{tuple(reference_mm.shape)} reference. Pass them in pairs, in the same order."
         )
-    missed_mm = transform.points(params, moving_mm) - reference_mm.double()
+    missed_mm = motion.points(moving_mm) - reference_mm.double()
     return missed_mm.square().sum(dim=-1).sqrt()
 
 

@@ -40,6 +40,10 @@ class DisplacementField(Transform):
         )
         return (displacement_mm.double() / field_scale(self.grid, displacement_mm)).reshape(-1)
 
+    @property
+    def control_spacing_mm(self) -> tuple[float, float, float]:
+        return self.grid.spacing_mm
+
     def maps(self, params: torch.Tensor) -> tuple[LatticeMap, ...]:
         field = params.reshape(3, *self.grid.shape) * field_scale(self.grid, params)
         return (LatticeMap(lattice=self.grid, coefficients=field, degree=1),)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import enum
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 
 from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.warp.reference import voxels
-from duotomo.transforms.composition import Composition
 from duotomo.transforms.deformation import Folding, folding
 from duotomo.transforms.displacement_field import DisplacementField
-from duotomo.transforms.maps import MatrixMap, index_matrix
-from duotomo.transforms.transform import Transform
+from duotomo.transforms.maps import (
+    ElementaryMap,
+    LatticeMap,
+    MatrixMap,
+    grid_displacement,
+    index_matrix,
+)
+
+if TYPE_CHECKING:
+    from duotomo.transforms.motion import Motion
 
 
 class InverseStatus(enum.Enum):
@@ -29,7 +38,17 @@ class InverseStatus(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InvertedPoints:
-    """Points that T takes to the points asked for. residual_mm: (...), how far from them it does."""
+    """Points that T takes to the points asked for.
+
+    Parameters
+    ----------
+    xyz_mm : torch.Tensor
+        The points found, (..., xyz), in mm.
+    residual_mm : torch.Tensor
+        How far from the points asked for T takes them, (...), in mm.
+    status : InverseStatus
+        How the inversion ended.
+    """
 
     xyz_mm: torch.Tensor
     residual_mm: torch.Tensor
@@ -38,55 +57,79 @@ class InvertedPoints:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inverse:
-    """A transform that undoes another one.
+    """A motion that undoes another one, and how well it does.
 
-    residual_mm: the farthest that a voxel centre of the grid is from where it started after the inverse and
-    then T. folding: None if the inverse has a closed form.
+    Parameters
+    ----------
+    motion : Motion
+        Reference frame to moving frame.
+    residual_mm : float
+        The farthest that a voxel centre of the grid is from where it started after the inverse and then T.
+    status : InverseStatus
+        How the inversion ended.
+    folding : Folding, optional
+        Where T folds; None if the inverse has a closed form.
     """
 
-    transform: Transform
-    params: torch.Tensor
+    motion: Motion
     residual_mm: float
     status: InverseStatus
     folding: Folding | None = None
 
 
 def invert_points(
-    transform: Transform,
-    params: torch.Tensor,
+    motion: Motion,
     xyz_mm: torch.Tensor,
     *,
     tolerance_mm: float = 1e-6,
     max_steps: int = 50,
 ) -> InvertedPoints:
-    """Find x with T(x) = y for points y, (..., xyz), by Newton's method.
+    """Find x with T(x) = y for points y, by Newton's method.
 
     `x <- x - T'(x)^-1 (T(x) - y)`, halved where it does not bring the point nearer.
 
-    >>> from duotomo.transforms import BSpline
+    Parameters
+    ----------
+    motion : Motion
+        T with its parameters.
+    xyz_mm : torch.Tensor
+        Points y of the reference frame, (..., xyz), in mm.
+    tolerance_mm : float
+        How near T has to take every x to its y, in mm.
+    max_steps : int
+        Newton steps, at most.
+
+    Returns
+    -------
+    InvertedPoints
+        The points x, with what they miss.
+
+    Examples
+    --------
+    >>> from duotomo.transforms import BSpline, Motion
     >>> spline = BSpline.over(VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0)), (5, 5, 5))
-    >>> params = torch.linspace(-1, 1, spline.n_params).double()
+    >>> motion = Motion(spline, torch.linspace(-1, 1, spline.n_params).double())
     >>> x = torch.tensor([[0.5, 4.0, 3.0]]).double()
-    >>> found = invert_points(spline, params, spline.points(params, x))
+    >>> found = invert_points(motion, motion.points(x))
     >>> bool((found.xyz_mm - x).abs().max() < 1e-5), found.status.name
     (True, 'CONVERGED')
     """
-    params = transform.check(params).detach()
+    motion = replace(motion, params=motion.params.detach())
     check_tensor("invert_points", "xyz_mm", xyz_mm, shape=(3,), axes=("xyz",))
     target = xyz_mm.detach().double()
-    back = torch.linalg.inv(_product_of_matrices(transform, params))[:3].to(target.device)
+    back = torch.linalg.inv(_product_of_matrices(motion.transform.maps(motion.params)))[:3].to(target.device)
     at = MatrixMap(matrix=back).points(target)
-    missed = transform.points(params, at).detach() - target
+    missed = motion.points(at).detach() - target
     size = torch.ones_like(target[..., :1])
     for _ in range(max_steps):
         length = missed.norm(dim=-1, keepdim=True)
         if bool((length <= tolerance_mm).all()):
             break
-        jacobian = transform.jacobian(params, at).detach()
+        jacobian = motion.jacobian(at).detach()
         step, _ = torch.linalg.solve_ex(jacobian, missed[..., None])
         step = torch.nan_to_num(step[..., 0])
         tried = at - size * step
-        tried_missed = transform.points(params, tried).detach() - target
+        tried_missed = motion.points(tried).detach() - target
         nearer = tried_missed.norm(dim=-1, keepdim=True) < length
         at, missed = torch.where(nearer, tried, at), torch.where(nearer, tried_missed, missed)
         size = torch.where(nearer, (2 * size).clamp(max=1), size / 2)
@@ -96,41 +139,55 @@ def invert_points(
     return InvertedPoints(xyz_mm=at, residual_mm=residual_mm, status=status)
 
 
-def inverse(
-    transform: Transform,
-    params: torch.Tensor,
+def invert(
+    motion: Motion,
     grid: VolumeGrid | None = None,
     *,
     tolerance_mm: float = 1e-6,
     max_steps: int = 100,
 ) -> Inverse:
-    """Return the inverse of T: in closed form, or as displacements on a grid of the reference frame.
+    """Return the inverse of a motion: in closed form, or as displacements on a grid of the reference frame.
 
     Without a closed form, the displacements w solve `x + w = T^-1(x)` at the voxel centres x, by the
     fixed-point iteration `w <- w - M^-1 (T(x + w) - x)`, M being the product of T's matrices. Between centres
     they are linear. Where T folds there is no inverse: the status says so, and a warning names the place.
+
+    Parameters
+    ----------
+    motion : Motion
+        T with its parameters.
+    grid : VolumeGrid, optional
+        Of the reference frame; that of the transform unless given.
+    tolerance_mm : float
+        How near every voxel centre has to come back, in mm.
+    max_steps : int
+        Fixed-point steps, at most.
+
+    Returns
+    -------
+    Inverse
+        The inverse motion, its residual, and where T folds.
     """
-    params = transform.check(params).detach()
-    closed = transform.inverse(params)
-    grid = grid or transform.grid
+    params = motion.params.detach()
+    maps = motion.transform.maps(params)
+    closed = motion.transform.inverse(params)
+    grid = grid or motion.grid
     if closed is not None:
+        there_and_back = (*closed.transform.maps(closed.params), *maps)
+        missed = grid_displacement(there_and_back, grid, params.device)
         return Inverse(
-            transform=closed[0],
-            params=closed[1],
-            residual_mm=_farthest_mm(Composition(closed[0], transform), closed[1], params, grid),
-            status=InverseStatus.CLOSED_FORM,
+            motion=closed, residual_mm=float(missed.norm(dim=0).max()), status=InverseStatus.CLOSED_FORM
         )
-    fold = folding(transform, params, grid)
-    field = DisplacementField(grid)
-    there_and_back = Composition(field, transform)
-    back = torch.linalg.inv(_product_of_matrices(transform, params))[:3]
+    fold = folding(motion, grid)
+    back = torch.linalg.inv(_product_of_matrices(maps))[:3]
     # With the matrices alone: w = M^-1 x - x.
     centers_mm = MatrixMap(matrix=index_matrix(grid)[:3]).points(voxels(grid.shape)).to(params.device)
+    field = DisplacementField(grid)
     w = (MatrixMap(matrix=back).points(centers_mm) - centers_mm).movedim(-1, 0)
     residual_mm, best = torch.inf, w
     for _ in range(max_steps):
-        moved = torch.cat([field.params(displacement_mm=w), params])
-        missed = there_and_back.displacement(moved, grid)
+        there_and_back = (*field.maps(field.params(displacement_mm=w)), *maps)
+        missed = grid_displacement(there_and_back, grid, params.device)
         farthest_mm = float(missed.norm(dim=0).max())
         if farthest_mm < residual_mm:
             residual_mm, best = farthest_mm, w
@@ -142,32 +199,26 @@ def inverse(
         status = InverseStatus.FOLDED
         x, y, z = fold.worst_mm
         warnings.warn(
-            f"inverse: {type(transform).__name__} folds at {fold.n_folded} of {fold.n_voxels} voxels, worst "
-            f"(determinant {fold.lowest_determinant:.3g}) at (x, y, z) = ({x:.4g}, {y:.4g}, {z:.4g}) mm. "
-            f"There is no inverse there; add bending energy, or use a Velocity transform.",
+            f"invert: {type(motion.transform).__name__} folds at {fold.n_folded} of {fold.n_voxels} voxels, "
+            f"worst (determinant {fold.lowest_determinant:.3g}) at (x, y, z) = ({x:.4g}, {y:.4g}, {z:.4g}) "
+            f"mm. There is no inverse there; add bending energy, or use a Velocity transform.",
             RuntimeWarning,
             stacklevel=2,
         )
     return Inverse(
-        transform=field,
-        params=field.params(displacement_mm=best),
+        motion=replace(motion, transform=field, params=field.params(displacement_mm=best)),
         residual_mm=residual_mm,
         status=status,
         folding=fold,
     )
 
 
-def _product_of_matrices(transform: Transform, params: torch.Tensor) -> torch.Tensor:
-    """Return the product, (4, 4), of the matrices among a transform's maps."""
-    product = torch.eye(4, dtype=torch.float64, device=params.device)
-    for one in transform.maps(transform.check(params).detach()):
+def _product_of_matrices(maps: Sequence[ElementaryMap]) -> torch.Tensor:
+    """Return the product, (4, 4), of the matrices among the maps of a transform."""
+    first = maps[0]
+    like = first.coefficients if isinstance(first, LatticeMap) else first.matrix
+    product = torch.eye(4, dtype=torch.float64, device=like.device)
+    for one in maps:
         if isinstance(one, MatrixMap):
             product = torch.cat([one.matrix @ product, product[3:]])
     return product
-
-
-def _farthest_mm(
-    there_and_back: Composition, first: torch.Tensor, second: torch.Tensor, grid: VolumeGrid
-) -> float:
-    moved_mm = there_and_back.displacement(torch.cat([first, second]), grid)
-    return float(moved_mm.norm(dim=0).max())

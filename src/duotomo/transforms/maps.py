@@ -10,8 +10,10 @@ import numpy as np
 import torch
 
 from duotomo.geometry import VolumeGrid
+from duotomo.kernels.dispatch import warp_kernels
 from duotomo.kernels.warp.point_map import PointMap
 from duotomo.kernels.warp.reference import lattice_values
+from duotomo.operators.derivatives import plain
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +65,7 @@ def index_matrix(grid: VolumeGrid) -> torch.Tensor:
     matrix[[2, 1, 0], [0, 1, 2]] = spacing
     matrix[[2, 1, 0], 3] = center - (np.array(grid.shape) - 1) / 2 * spacing
     matrix[3, 3] = 1
-    return torch.from_numpy(matrix)
+    return plain(torch.from_numpy(matrix))
 
 
 def move_points(maps: Sequence[ElementaryMap], xyz_mm: torch.Tensor) -> torch.Tensor:
@@ -76,7 +78,7 @@ def move_points(maps: Sequence[ElementaryMap], xyz_mm: torch.Tensor) -> torch.Te
 def map_tensors(
     maps: Sequence[ElementaryMap], reference: VolumeGrid, moving: VolumeGrid
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-    """Return the matrices and coefficients of a `PointMap`, as differentiable functions of those of the maps."""
+    """Return the matrices and coefficients of a `PointMap`, differentiable in those of the maps."""
     to_world = index_matrix(moving)
     matrices, coefficients = [], []
     for one in maps:
@@ -117,6 +119,25 @@ def map_points(
     )
 
 
+def grid_map(maps: Sequence[ElementaryMap], grid: VolumeGrid) -> PointMap:
+    """Return the map from voxel indices of a grid to voxel indices of the same grid."""
+    return map_points(maps, map_tensors(maps, grid, grid))
+
+
+def grid_displacement(
+    maps: Sequence[ElementaryMap], grid: VolumeGrid, device: torch.device | str
+) -> torch.Tensor:
+    """Return how far the voxel centres of a grid move: (xyz, z, y, x), in mm, float64."""
+    point_map = grid_map(maps, grid)
+    where = torch.empty(3, *grid.shape, dtype=torch.float64, device=device)
+    warp_kernels(where.device).positions(where, point_map)
+    for at, n, spacing_mm, axis in zip(where, grid.shape, grid.spacing_mm, range(3), strict=True):
+        index = torch.arange(n, dtype=torch.float64, device=where.device)
+        at -= index.reshape(-1, *(1,) * (2 - axis))
+        at *= spacing_mm
+    return where.flip(0)
+
+
 @lru_cache(maxsize=64)
 def _world_matrix(grid: VolumeGrid) -> torch.Tensor:
     """Return the inverse of `index_matrix`."""
@@ -127,4 +148,4 @@ def _world_matrix(grid: VolumeGrid) -> torch.Tensor:
         inverse[index, world] = 1 / matrix[world, index]
         inverse[index, 3] = -matrix[world, 3] / matrix[world, index]
     inverse[3, 3] = 1
-    return inverse
+    return plain(inverse)

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import torch
 
 from duotomo.geometry import VolumeGrid
+from duotomo.transforms.affine_part import affine_part, rotation_vector_deg, shift_about
 from duotomo.transforms.maps import MatrixMap
+from duotomo.transforms.motion import Motion
 from duotomo.transforms.transform import Physical, Transform
 from duotomo.transforms.units import center_or_middle, spacing_xyz, turn_rad
 
@@ -57,10 +59,16 @@ class Rigid(Transform):
             "center_mm": self.center_mm,
         }
 
-    def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor]:
+    def inverse(self, params: torch.Tensor) -> Motion:
         params = self.check(params)
         matrix = self.maps(params)[0].matrix
         scale = self.scale.to(params.device)
         # y = c + R (x - c) + t  <=>  x = c + R^T (y - c) - R^T t
         back = -(matrix[:, :3].T @ (params * scale)[3:]) / scale[3:]
-        return self, torch.cat([-params[:3], back])
+        return Motion(self, torch.cat([-params[:3], back]))
+
+    def nearest_params(self, motion: Motion) -> torch.Tensor:
+        matrix, shift = affine_part(motion, self.grid)
+        u, _, vh = torch.linalg.svd(matrix)
+        shift = shift_about(self.center_mm, self.grid, u @ vh, shift)
+        return self.params(rotation_deg=rotation_vector_deg(u @ vh), translation_mm=shift.tolist())

@@ -5,19 +5,34 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from duotomo.errors import GeometryError, ShapeError, check_same, check_tensor, finite_check
+from duotomo.errors import GeometryError, ShapeError, check_finite, check_same, check_tensor, finite_check
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.dispatch import warp_kernels
 from duotomo.kernels.warp.point_map import PointMap
 from duotomo.operators import Warp
-from duotomo.transforms.maps import ElementaryMap, LatticeMap, map_points, map_tensors, move_points
+from duotomo.operators.derivatives import is_tracked, outside, plain
+from duotomo.transforms.bending import OnLattice
+from duotomo.transforms.fitting import fitted_params
+from duotomo.transforms.maps import (
+    ElementaryMap,
+    LatticeMap,
+    grid_displacement,
+    grid_map,
+    map_points,
+    map_tensors,
+    move_points,
+)
 
-MOST_IMAGES = 64
-"""More parameters than this have no use for one derivative image each."""
+FEW_PARAMS = 64
+"""Up to so many parameters, one derivative image each and the matrix of their products pay."""
+
+if TYPE_CHECKING:
+    from duotomo.transforms.motion import Motion
 
 Physical = Mapping[str, "torch.Tensor | Physical"]
 
@@ -49,9 +64,52 @@ class Transform(ABC):
         """Return the parameters that move nothing: zeros."""
         return torch.zeros(self.n_params, dtype=torch.float64)
 
-    def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor] | None:
-        """Return the inverse as a transform and its parameters, or None if it has no closed form."""
+    @property
+    def control_spacing_mm(self) -> tuple[float, float, float] | None:
+        """Distance of the control points, (z, y, x) in mm; None for a transform without any."""
         return None
+
+    def lattice_parts(self) -> tuple[tuple[int, OnLattice], ...]:
+        """Return what of this transform a bending energy applies to.
+
+        Returns
+        -------
+        tuple of (int, OnLattice)
+            Parts whose parameters are B-spline coefficients in voxels, (xyz, z, y, x) on their `lattice`,
+            each with the index of its first parameter; none for a transform without control points.
+        """
+        return ()
+
+    def inverse(self, params: torch.Tensor) -> Motion | None:
+        """Return the inverse in closed form.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters of the transform to invert, (n_params,).
+
+        Returns
+        -------
+        Motion or None
+            Reference frame to moving frame; None where there is no closed form, see `Motion.inverse`.
+        """
+        return None
+
+    def nearest_params(self, motion: Motion) -> torch.Tensor:
+        """Return the parameters of this transform whose motion is nearest to another one.
+
+        Parameters
+        ----------
+        motion : Motion
+            The motion to follow, of any transform.
+
+        Returns
+        -------
+        torch.Tensor
+            (n_params,), float64: the least-squares fit over points of `grid`, by Gauss-Newton steps from the
+            identity. Transforms with a closed form override this.
+        """
+        return fitted_params(self.maps, self.grid, self.n_params, motion)
 
     def check(self, params: torch.Tensor) -> torch.Tensor:
         """Return the parameters in float64; raise if they are not parameters of this transform."""
@@ -59,7 +117,16 @@ class Transform(ABC):
 
     def _check_row(self, name: str, row: torch.Tensor) -> torch.Tensor:
         where = type(self).__name__
-        check_tensor(where, name, row, shape=(self.n_params,), axes=("parameter",), batch_ok=False)
+        check_tensor(
+            where, name, row, shape=(self.n_params,), axes=("parameter",), batch_ok=False, finite=False
+        )
+        values = plain(row)
+        if values.shape != row.shape:
+            raise ShapeError(
+                f"{where}: expected {name} of one motion; got a batch of them, by torch.func.vmap. Write a "
+                f"loop: torch.stack([transform.warp(row)(volume) for row in {name}])."
+            )
+        check_finite(where, name, values)
         return row.double()
 
     def points(self, params: torch.Tensor, xyz_mm: torch.Tensor) -> torch.Tensor:
@@ -91,11 +158,29 @@ class Transform(ABC):
     ) -> Warp:
         """Return the operator `f -> f(T(.))`, from the reference grid to the moving grid.
 
-        cubic: interpolate by Keys' cubic convolution instead of linearly.
+        Gradients reach the parameters through it and through its adjoint, once: there are no second
+        derivatives in the parameters.
+
+        Parameters
+        ----------
+        params : Tensor
+            (n_params,).
+        reference, moving : VolumeGrid, optional
+            Where the volume lives, and where it is seen.
+        cubic : bool
+            Whether to interpolate by Keys' cubic convolution instead of linearly.
+
+        Returns
+        -------
+        Warp
+            From (z, y, x) on the reference grid to (z, y, x) on the moving grid.
+
+        Raises
+        ------
+        GeometryError
+            If no voxel of the moving grid lands on the reference grid.
         """
-        reference, moving = self._grids(reference, moving)
-        point_map = self._map(self.check(params), reference, moving)
-        return Warp(point_map, domain=reference.shape, range=moving.shape, cubic=cubic)
+        return self._warp(self.check(params), *self._grids(reference, moving), cubic=cubic)
 
     def jvp(
         self,
@@ -108,9 +193,23 @@ class Transform(ABC):
         cubic: bool = False,
         central_step: float | None = None,
     ) -> torch.Tensor:
-        """Return the derivative of the warped volume along `d_params`: (..., z, y, x).
+        """Return the derivative of the warped volume along `d_params`, `grad f(T(x)) . dT(x)`.
 
-        `grad f(T(x)) . dT(x)`, or with `central_step` h, `(T(p + h d) f - T(p - h d) f) / (2 h)`.
+        Parameters
+        ----------
+        params, d_params : Tensor
+            (n_params,).
+        volume : Tensor
+            f, (..., z, y, x) on the reference grid.
+        reference, moving, cubic
+            As in `warp`.
+        central_step : float, optional
+            h: return `(T(p + h d) f - T(p - h d) f) / (2 h)` instead.
+
+        Returns
+        -------
+        Tensor
+            (..., z, y, x) on the moving grid, without derivatives of its own.
         """
         reference, moving = self._grids(reference, moving)
         params, d_params = self.check(params), self._check_row("d_params", d_params)
@@ -122,17 +221,13 @@ class Transform(ABC):
                 for sign in (1, -1)
             )
             return (ahead(volume) - behind(volume)) / (2 * central_step)
-        point_map = self._map(params, reference, moving)
+        params = params.detach()
+        warp = self._warp(params, reference, moving, cubic=cubic)
         tangents = torch.func.jvp(
-            lambda p: _flat(map_tensors(self.maps(p), reference, moving)), (params,), (d_params,)
+            lambda p: _flat(map_tensors(self.maps(p), reference, moving)), (params,), (d_params.detach(),)
         )[1]
-        d_matrices, *d_coefficients = tangents
-        change = PointMap(matrices=d_matrices, coefficients=tuple(d_coefficients), degrees=point_map.degrees)
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
-        images = volume.new_empty(len(volumes), *moving.shape)
-        for one, image in zip(volumes, images, strict=True):
-            warp_kernels(volume.device).differentiate(one, image, point_map, change, cubic=cubic)
-        return images.reshape(*volume.shape[:-3], *moving.shape)
+        return warp.along(volumes, tangents).reshape(*volume.shape[:-3], *moving.shape)
 
     def vjp(
         self,
@@ -145,10 +240,25 @@ class Transform(ABC):
         cubic: bool = False,
         central_step: float | None = None,
     ) -> torch.Tensor:
-        """Return the gradient in the parameters of `<T f, cotangent>`: (n_params,), float64.
+        """Return the gradient in the parameters of `<T f, cotangent>`.
 
-        cotangent: (..., z, y, x) on the moving grid, with the batch of `volume`; the sum over the batch is
-        returned. central_step: as in `jvp`, one parameter after the other.
+        Parameters
+        ----------
+        params : Tensor
+            (n_params,).
+        volume : Tensor
+            f, (..., z, y, x) on the reference grid.
+        cotangent : Tensor
+            (..., z, y, x) on the moving grid, with the batch of `volume`.
+        reference, moving, cubic
+            As in `warp`.
+        central_step : float, optional
+            As in `jvp`, one parameter after the other.
+
+        Returns
+        -------
+        Tensor
+            (n_params,), float64, summed over the batch.
         """
         reference, moving = self._grids(reference, moving)
         params = self.check(params)
@@ -168,22 +278,13 @@ class Transform(ABC):
             return (images.double() * cotangent.double()).flatten(1).sum(dim=1).to(params.device)
         leaf = params.detach().requires_grad_()
         with torch.enable_grad():
-            maps = self.maps(leaf)
-            map_of_leaf = map_tensors(maps, reference, moving)
-        point_map = self._check_overlap(map_points(maps, map_of_leaf), reference, moving)
-        tensors = _flat(map_of_leaf)
-        totals = [torch.zeros_like(tensor) for tensor in tensors]
+            warp = self._warp(leaf, reference, moving, cubic=cubic)
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
         cotangents = cotangent.detach().reshape(-1, *moving.shape).contiguous()
-        for one, image in zip(volumes, cotangents, strict=True):
-            d_matrices, d_coefficients = warp_kernels(volume.device).pull_back(
-                one, image, point_map, cubic=cubic
-            )
-            for total, part in zip(totals, (d_matrices, *d_coefficients), strict=True):
-                total += part.to(total)
+        totals = warp.pull_back(volumes, cotangents)
         for check in checks:
             check()
-        used = [(t, total) for t, total in zip(tensors, totals, strict=True) if t.requires_grad]
+        used = [(t, total) for t, total in zip(warp.tensors, totals, strict=True) if t.requires_grad]
         (gradient,) = torch.autograd.grad([t for t, _ in used], leaf, [total for _, total in used])
         return gradient
 
@@ -197,12 +298,28 @@ class Transform(ABC):
         cubic: bool = False,
         central_step: float | None = None,
     ) -> torch.Tensor:
-        """Return the derivative of the warped volume in every parameter: (parameter, ..., z, y, x)."""
+        """Return the derivative of the warped volume in every parameter.
+
+        Parameters
+        ----------
+        params, volume, reference, moving, cubic, central_step
+            As in `jvp`.
+
+        Returns
+        -------
+        Tensor
+            (parameter, ..., z, y, x) on the moving grid.
+
+        Raises
+        ------
+        ShapeError
+            If there are more than `FEW_PARAMS` parameters.
+        """
         reference, moving = self._grids(reference, moving)
         params = self.check(params)
-        if self.n_params > MOST_IMAGES:
+        if self.n_params > FEW_PARAMS:
             raise ShapeError(
-                f"{type(self).__name__}: expected at most {MOST_IMAGES} parameters for one derivative image "
+                f"{type(self).__name__}: expected at most {FEW_PARAMS} parameters for one derivative image "
                 f"each; got {self.n_params}. Use jvp and vjp, which need no images."
             )
         along = torch.eye(self.n_params, dtype=torch.float64, device=params.device)
@@ -214,7 +331,7 @@ class Transform(ABC):
                 ]
             )
         self._check_volume(volume, reference)()
-        point_map = self._map(params, reference, moving)
+        point_map = self._warp(params.detach(), reference, moving, cubic=cubic).point_map
         derivatives = torch.func.jacfwd(lambda p: map_tensors(self.maps(p), reference, moving)[0][0])(params)
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
         images = volume.new_empty(self.n_params, len(volumes), *moving.shape)
@@ -231,16 +348,7 @@ class Transform(ABC):
 
     def displacement(self, params: torch.Tensor, grid: VolumeGrid | None = None) -> torch.Tensor:
         """Return `T(x) - x` at the voxel centres of a grid: (xyz, z, y, x), in mm, float64."""
-        grid = grid or self.grid
-        maps = self.maps(self.check(params))
-        point_map = map_points(maps, map_tensors(maps, grid, grid))
-        where = params.new_empty(3, *grid.shape, dtype=torch.float64)
-        warp_kernels(where.device).positions(where, point_map)
-        for at, n, spacing_mm, axis in zip(where, grid.shape, grid.spacing_mm, range(3), strict=True):
-            index = torch.arange(n, dtype=torch.float64, device=where.device)
-            at -= index.reshape(-1, *(1,) * (2 - axis))
-            at *= spacing_mm
-        return where.flip(0)
+        return grid_displacement(self.maps(self.check(params)), grid or self.grid, params.device)
 
     def determinants(self, params: torch.Tensor, grid: VolumeGrid | None = None) -> torch.Tensor:
         """Return the determinant of T's Jacobian at the voxel centres of a grid: (z, y, x), float64.
@@ -249,8 +357,7 @@ class Transform(ABC):
         folds where it is not positive.
         """
         grid = grid or self.grid
-        maps = self.maps(self.check(params))
-        point_map = map_points(maps, map_tensors(maps, grid, grid))
+        point_map = grid_map(self.maps(self.check(params)), grid)
         values = params.new_empty(grid.shape, dtype=torch.float64)
         warp_kernels(values.device).determinants(values, point_map)
         return values
@@ -261,10 +368,20 @@ class Transform(ABC):
         reference = reference or self.grid
         return reference, moving or reference
 
-    def _map(self, params: torch.Tensor, reference: VolumeGrid, moving: VolumeGrid) -> PointMap:
+    def _warp(self, params: torch.Tensor, reference: VolumeGrid, moving: VolumeGrid, *, cubic: bool) -> Warp:
         maps = self.maps(params)
-        point_map = map_points(maps, map_tensors(maps, reference, moving))
-        return self._check_overlap(point_map, reference, moving)
+        tensors = _flat(map_tensors(maps, reference, moving))
+
+        def point_map(matrices: torch.Tensor, *coefficients: torch.Tensor) -> PointMap:
+            return self._check_overlap(map_points(maps, (matrices, coefficients)), reference, moving)
+
+        return Warp(
+            outside(point_map, *tensors),
+            domain=reference.shape,
+            range=moving.shape,
+            cubic=cubic,
+            tensors=tensors if any(map(is_tracked, tensors)) else (),
+        )
 
     def _check_overlap(self, point_map: PointMap, reference: VolumeGrid, moving: VolumeGrid) -> PointMap:
         last = np.array(reference.shape) - 1.0
@@ -300,5 +417,6 @@ def _flat(tensors: tuple[torch.Tensor, tuple[torch.Tensor, ...]]) -> tuple[torch
 
 
 def _check_points(where: str, xyz_mm: torch.Tensor) -> torch.Tensor:
-    check_tensor(where, "xyz_mm", xyz_mm, shape=(3,), axes=("xyz",))
+    check_tensor(where, "xyz_mm", xyz_mm, shape=(3,), axes=("xyz",), finite=False)
+    check_finite(where, "xyz_mm", plain(xyz_mm))
     return xyz_mm.double()

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from duotomo.geometry import VolumeGrid
+from duotomo.transforms.affine_part import affine_part
 from duotomo.transforms.maps import MatrixMap
+from duotomo.transforms.motion import Motion
 from duotomo.transforms.transform import Physical, Transform
 from duotomo.transforms.units import spacing_xyz
 
@@ -39,5 +41,8 @@ class Translation(Transform):
     def physical(self, params: torch.Tensor) -> Physical:
         return {"translation_mm": self.check(params) * spacing_xyz(self.grid).to(params.device)}
 
-    def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor]:
-        return self, -self.check(params)
+    def inverse(self, params: torch.Tensor) -> Motion:
+        return Motion(self, -self.check(params))
+
+    def nearest_params(self, motion: Motion) -> torch.Tensor:
+        return self.params(translation_mm=affine_part(motion, self.grid)[1].tolist())

@@ -7,12 +7,19 @@ import torch
 from duotomo.errors import GeometryError, check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.warp.reference import lattice_values, spline_weights, voxels
-from duotomo.transforms.bspline import check_lattice, control_lattice
-from duotomo.transforms.maps import LatticeMap
+from duotomo.transforms.bending import OnLattice
+from duotomo.transforms.bspline import BSpline, check_lattice, control_lattice
+from duotomo.transforms.fitting import few_voxels
+from duotomo.transforms.maps import LatticeMap, grid_displacement
+from duotomo.transforms.models import LatticeModel
+from duotomo.transforms.motion import Motion
 from duotomo.transforms.transform import Physical, Transform
 from duotomo.transforms.units import field_scale
 
 N_SQUARINGS = 6
+
+N_CORRECTIONS = 4
+"""Of the velocities that are to follow another motion."""
 
 
 class Velocity(Transform):
@@ -52,6 +59,56 @@ class Velocity(Transform):
         """Return the flow with `control_shape` (z, y, x) control points, placed as `BSpline.over` does."""
         return cls(grid, control_lattice(grid, control_shape), finer=finer)
 
+    @classmethod
+    def shaped(cls, control_shape: tuple[int, int, int]) -> LatticeModel:
+        """Return the model of a flow with so many control points, on any grid; see `BSpline.shaped`.
+
+        Parameters
+        ----------
+        control_shape : tuple of int
+            Control points of v, (z, y, x), at least 4 along each axis.
+
+        Returns
+        -------
+        LatticeModel
+            Builds `Velocity.over(grid, control_shape)`.
+        """
+        return LatticeModel(cls, control_shape=control_shape)
+
+    @classmethod
+    def spaced(cls, spacing_mm: float) -> LatticeModel:
+        """Return the model of a flow whose control points are at most so far apart, on any grid.
+
+        Parameters
+        ----------
+        spacing_mm : float
+            Distance of neighbouring control points of v, in mm.
+
+        Returns
+        -------
+        LatticeModel
+            Builds the coarsest flow with that distance or less.
+        """
+        return LatticeModel(cls, spacing_mm=spacing_mm)
+
+    @property
+    def control_spacing_mm(self) -> tuple[float, float, float]:
+        return self.lattice.spacing_mm
+
+    def lattice_parts(self) -> tuple[tuple[int, OnLattice], ...]:
+        return ((0, self),)
+
+    def nearest_params(self, motion: Motion) -> torch.Tensor:
+        spline = BSpline(self.grid, self.lattice)
+        grid = few_voxels(self.grid)
+        params = spline.fit(motion.displacement(grid), grid).params
+        for _ in range(N_CORRECTIONS):
+            # exp(v + w) is exp(w) after exp(v) but for their commutator: w is what S after exp(-v) still moves.
+            back = self.maps(-params)
+            left_mm = grid_displacement((*back, *motion.transform.maps(motion.params)), grid, params.device)
+            params = params + spline.fit(left_mm, grid).params
+        return params
+
     def params(self, *, velocities_mm: torch.Tensor) -> torch.Tensor:
         """Return the parameters of the coefficients of v, (xyz, z, y, x), in mm per unit of time."""
         check_tensor(
@@ -87,8 +144,8 @@ class Velocity(Transform):
     def physical(self, params: torch.Tensor) -> Physical:
         return {"velocities_mm": self._velocities(self.check(params))}
 
-    def inverse(self, params: torch.Tensor) -> tuple[Transform, torch.Tensor]:
-        return self, -self.check(params)
+    def inverse(self, params: torch.Tensor) -> Motion:
+        return Motion(self, -self.check(params))
 
     def _velocities(self, params: torch.Tensor) -> torch.Tensor:
         return params.reshape(3, *self.lattice.shape) * field_scale(self.grid, params)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from duotomo.objectives.objective import Objective, Product
-from duotomo.transforms import BendingEnergy, BSpline
+from duotomo.transforms import BendingEnergy, OnLattice
 
 
 class Bending(Objective):
@@ -14,6 +14,7 @@ class Bending(Objective):
     x: (n_params,).
 
     >>> from duotomo.geometry import VolumeGrid
+    >>> from duotomo.transforms import BSpline
     >>> spline = BSpline.over(VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0)), (5, 5, 5))
     >>> Bending(spline).value(spline.identity())
     0.0
@@ -21,7 +22,7 @@ class Bending(Objective):
 
     axes = ("parameter",)
 
-    def __init__(self, spline: BSpline) -> None:
+    def __init__(self, spline: OnLattice) -> None:
         self.energy = BendingEnergy(spline)
         self.shape = (spline.n_params,)
 

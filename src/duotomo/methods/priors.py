@@ -1,0 +1,54 @@
+"""The weights of the priors on volume and motion."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from duotomo.errors import DuotomoError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Priors:
+    """Weights of the priors, relative to the noise and to the curvature of the misfit. Zero leaves one out.
+
+    Parameters
+    ----------
+    total_variation : float
+        In units of the RMS of the noise gradient: at 1, an edge must explain more of the data than noise
+        could.
+    smoothing : float
+        Of the total variation, as a part of the object's attenuation.
+    depth_weight : float
+        Factor of the differences along z in the total variation.
+    nonnegativity : float
+        Quadratic penalty on negative attenuation, in units of the misfit's mean curvature per voxel.
+    bending : float
+        Mean curvature of the bending energy over the parameters of a transform with control points, as a
+        part of the misfit's.
+    least_noise : float
+        The noise is taken to be at least this part of the largest line integral, for what a grid of voxels
+        cannot explain.
+    """
+
+    total_variation: float = 1.0
+    smoothing: float = 0.01
+    depth_weight: float = 1.0
+    nonnegativity: float = 1.0
+    bending: float = 2e-4
+    least_noise: float = 1e-3
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 <= value < math.inf:
+                raise DuotomoError(
+                    f"Priors: expected {name} >= 0 and finite; got {value}. Zero leaves it out."
+                )
+        if self.total_variation > 0 and self.smoothing == 0:
+            raise DuotomoError(
+                "Priors: expected smoothing > 0 with total_variation; got 0. Use 0.01, or "
+                "duotomo.reconstruct.TvLeastSquares for the unsmoothed one."
+            )
+
+
+NO_PRIORS = Priors(total_variation=0, nonnegativity=0, bending=0)

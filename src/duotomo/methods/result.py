@@ -1,0 +1,63 @@
+"""What a method returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from duotomo.geometry import Picture, VolumeGrid
+from duotomo.solvers import Status, Step
+from duotomo.transforms import Motion
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """The volume and the motions that a method found.
+
+    Parameters
+    ----------
+    method : str
+        Its name.
+    grid : VolumeGrid
+        Of the volume.
+    volume : torch.Tensor
+        Of the reference visit, (z, y, x) on `grid`, 1/mm.
+    others : dict of str to torch.Tensor
+        Further volumes by name, such as those of the moving visits; (z, y, x), 1/mm.
+    grids : dict of str to VolumeGrid
+        Of those among `others` that do not lie on `grid`.
+    motions : tuple of Motion
+        moving_to_reference, of each moving visit.
+    status : Status
+        How the method ended.
+    reason : str
+        The same in one sentence.
+    applications : int
+        Of projectors or adjoints, one visit each.
+    seconds : float
+        Of computing.
+    history : tuple of Step
+        Every step.
+    """
+
+    method: str
+    grid: VolumeGrid
+    volume: torch.Tensor = field(repr=False)
+    others: dict[str, torch.Tensor] = field(default_factory=dict, repr=False)
+    grids: dict[str, VolumeGrid] = field(default_factory=dict)
+    motions: tuple[Motion, ...]
+    status: Status
+    reason: str
+    applications: int
+    seconds: float
+    history: tuple[Step, ...] = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        models = [type(motion.transform).__name__ for motion in self.motions]
+        facts = {
+            "status": f"{self.status.value}: {self.reason}",
+            "motion": ", ".join(models) or "none",
+            "cost": f"{self.applications} projector applications, {self.seconds:.1f} s",
+        }
+        return Picture(volume=self.volume, grid=self.grid, title=self.method, facts=facts)._repr_html_()

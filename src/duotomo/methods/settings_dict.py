@@ -1,0 +1,200 @@
+"""Settings as a dictionary of plain values, with a version: for files, fingerprints and other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any
+
+from duotomo.errors import DuotomoError
+from duotomo.methods.priors import Priors
+from duotomo.methods.schedule import Stage
+from duotomo.methods.settings import Alternating, Coupled, Settings
+from duotomo.transforms import Affine, BSpline, ChainModel, LatticeModel, Model, Rigid, Translation, Velocity
+from duotomo.transforms.models import model_name
+
+VERSION = 2
+"""Of the dictionary. Version 1 was the `repr` of the settings, of which only a hash was kept."""
+
+_LINEAR: dict[str, Model] = {model_name(model): model for model in (Translation, Rigid, Affine)}
+_ON_LATTICE: dict[str, Any] = {model_name(model): model for model in (BSpline, Velocity)}
+_SOLVERS: dict[str, type[Coupled] | type[Alternating]] = {"coupled": Coupled, "alternating": Alternating}
+
+_WHERE = "settings_from_dict"
+
+
+def settings_to_dict(settings: Settings) -> dict[str, Any]:
+    """Return settings as plain values, which JSON can hold.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of any method.
+
+    Returns
+    -------
+    dict
+        With a `version`; names of fields do not follow those of the classes, so that a renamed class leaves
+        older files readable.
+
+    Examples
+    --------
+    >>> settings_to_dict(Settings.plain(Affine))["stages"][0]["model"]
+    {'transform': 'affine'}
+    """
+    return {
+        "version": VERSION,
+        "stages": [
+            {
+                "coarsen": list(stage.coarsen),
+                "model": None if stage.model is None else model_to_dict(stage.model),
+                "n_steps": stage.n_steps,
+                "fresh": stage.fresh,
+                "stiffness": stage.stiffness,
+            }
+            for stage in settings.stages
+        ],
+        "solver": {"kind": _kind(settings.solver), **asdict(settings.solver)},
+        "priors": asdict(settings.priors),
+        "initial_guess": settings.initial_guess,
+        "tolerance": settings.tolerance,
+        "central_step": settings.central_step,
+    }
+
+
+def settings_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model] | None = None) -> Settings:
+    """Return the settings that `settings_to_dict` wrote.
+
+    Parameters
+    ----------
+    content : mapping
+        What `settings_to_dict` returned.
+    models : mapping of str to Model, optional
+        Models that others have written, by the name that the dictionary has for them.
+
+    Returns
+    -------
+    Settings
+        Equal to those written.
+
+    Raises
+    ------
+    DuotomoError
+        If the version is not known, or anything is missing or unknown.
+    """
+    version = content.get("version")
+    if version != VERSION:
+        raise DuotomoError(
+            f"{_WHERE}: expected settings of version {VERSION}; got version {version!r}. Use the duotomo "
+            f"that wrote them, or make them anew."
+        )
+    try:
+        stages = tuple(_stage(stage, models or {}) for stage in content["stages"])
+        solver = dict(content["solver"])
+        kind = solver.pop("kind")
+        if kind not in _SOLVERS:
+            raise DuotomoError(
+                f"{_WHERE}: expected a solver of {', '.join(_SOLVERS)}; got {kind!r}. Choose one of these."
+            )
+        return Settings(
+            stages=stages,
+            solver=_SOLVERS[kind](**solver),
+            priors=Priors(**content["priors"]),
+            initial_guess=content["initial_guess"],
+            tolerance=content["tolerance"],
+            central_step=content["central_step"],
+        )
+    except (KeyError, TypeError) as error:
+        raise DuotomoError(
+            f"{_WHERE}: expected settings as settings_to_dict writes them; got: {type(error).__name__}: "
+            f"{error}. Restore them."
+        ) from error
+
+
+def model_to_dict(model: Model) -> dict[str, Any]:
+    """Return a model of motion as plain values.
+
+    Parameters
+    ----------
+    model : Model
+        A transform class, a `LatticeModel`, a `ChainModel`, or another frozen dataclass that builds one.
+
+    Returns
+    -------
+    dict
+        With the name of the transform; classes from outside of duotomo by their full name.
+    """
+    if isinstance(model, ChainModel):
+        return {"transform": "chain", "parts": [model_to_dict(part) for part in model.parts]}
+    if isinstance(model, LatticeModel):
+        lattice = {"control_shape": model.control_shape, "spacing_mm": model.spacing_mm}
+        chosen = {name: value for name, value in lattice.items() if value is not None}
+        shape = chosen.get("control_shape")
+        plain = {"control_shape": list(shape)} if isinstance(shape, tuple) else chosen
+        return {"transform": _class_name(model.transform), **plain}
+    if isinstance(model, type):
+        return {"transform": _class_name(model)}
+    other: Any = model
+    options = {one.name: getattr(model, one.name) for one in fields(other)} if is_dataclass(other) else {}
+    return {"transform": _class_name(type(model)), "name": str(model), **options}
+
+
+def model_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model] | None = None) -> Model:
+    """Return the model that `model_to_dict` wrote.
+
+    Parameters
+    ----------
+    content : mapping
+        What `model_to_dict` returned.
+    models : mapping of str to Model, optional
+        Models that others have written, by the name that the dictionary has for them.
+
+    Returns
+    -------
+    Model
+        Equal to the one written.
+
+    Raises
+    ------
+    DuotomoError
+        If the transform is not known.
+    """
+    name = content["transform"]
+    if models and name in models:
+        return models[name]
+    if name == "chain":
+        return ChainModel(tuple(model_from_dict(part, models=models) for part in content["parts"]))
+    if name in _LINEAR:
+        return _LINEAR[name]
+    if name in _ON_LATTICE:
+        shape = content.get("control_shape")
+        return LatticeModel(
+            _ON_LATTICE[name],
+            control_shape=None if shape is None else (shape[0], shape[1], shape[2]),
+            spacing_mm=content.get("spacing_mm"),
+        )
+    known = (*_LINEAR, *_ON_LATTICE, "chain", *(models or {}))
+    raise DuotomoError(
+        f"{_WHERE}: expected a transform of {', '.join(known)}; got {name!r}. Pass others as `models`."
+    )
+
+
+def _kind(solver: Coupled | Alternating) -> str:
+    return next(kind for kind, known in _SOLVERS.items() if isinstance(solver, known))
+
+
+def _class_name(model: Any) -> str:
+    ours = model in (*_LINEAR.values(), *_ON_LATTICE.values())
+    return model_name(model) if ours else f"{model.__module__}.{model.__qualname__}"
+
+
+def _stage(content: Mapping[str, Any], models: Mapping[str, Model]) -> Stage:
+    z, y, x = content["coarsen"]
+    model = content["model"]
+    return Stage(
+        coarsen=(z, y, x),
+        model=None if model is None else model_from_dict(model, models=models),
+        n_steps=content["n_steps"],
+        fresh=content["fresh"],
+        stiffness=content["stiffness"],
+    )

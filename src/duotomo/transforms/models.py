@@ -1,0 +1,198 @@
+"""Models of motion: what builds the transform of a visit on its grid.
+
+A model is anything that turns a `VolumeGrid` into a `Transform`. A transform class whose constructor needs
+the grid only, such as `Affine`, is a model as it stands; those with control points, and chains, come from
+here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from duotomo.errors import DuotomoError
+from duotomo.geometry import VolumeGrid
+from duotomo.transforms.composition import Composition
+from duotomo.transforms.transform import Transform
+
+MOST_CONTROL_POINTS = 10_000_000
+"""Of a lattice: more than a clinical volume has at one for each cubic millimetre."""
+
+BORDER = 3
+"""Control points along an axis beyond the number of intervals that a cubic spline is complete on."""
+
+
+class Model(Protocol):
+    """Builds the transform of a moving visit on its grid.
+
+    Models are compared and hashed, and their `str`, or the name of a class, names them in histories and
+    checkpoints: a model is a transform class, or a frozen dataclass with `__call__` and `__str__`.
+    """
+
+    def __call__(self, grid: VolumeGrid, /) -> Transform:
+        """Return the transform on a grid."""
+        ...
+
+
+class _OnLattice(Protocol):
+    """A transform class with control points."""
+
+    def over(self, grid: VolumeGrid, control_shape: tuple[int, int, int]) -> Transform: ...
+
+
+@dataclass(frozen=True)
+class LatticeModel:
+    """A transform with control points, by their number or by their distance.
+
+    Usually made by `BSpline.shaped`, `BSpline.spaced` and those of `Velocity`.
+
+    Parameters
+    ----------
+    transform : type
+        The class, with a class method `over(grid, control_shape)`.
+    control_shape : tuple of int, optional
+        Control points, (z, y, x).
+    spacing_mm : float, optional
+        Distance of the control points, at most, in mm; instead of `control_shape`.
+    """
+
+    transform: _OnLattice
+    control_shape: tuple[int, int, int] | None = None
+    spacing_mm: float | None = None
+
+    def __post_init__(self) -> None:
+        where = _class_name(self.transform)
+        if (self.control_shape is None) == (self.spacing_mm is None):
+            raise DuotomoError(
+                f"{where}: expected control_shape or spacing_mm; got {self.control_shape} and "
+                f"{self.spacing_mm}. Give one of them."
+            )
+        if self.control_shape is not None:
+            _check_shape(where, self.control_shape)
+        if self.spacing_mm is not None and not 0 < self.spacing_mm < math.inf:
+            raise DuotomoError(
+                f"{where}: expected spacing_mm above 0 and finite; got {self.spacing_mm}. Use 25."
+            )
+
+    def __call__(self, grid: VolumeGrid) -> Transform:
+        """Return the transform on a grid.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            Whose box the control points cover.
+
+        Returns
+        -------
+        Transform
+            One control point lies outside of the box on each side.
+        """
+        if self.control_shape is not None:
+            return self.transform.over(grid, self.control_shape)
+        assert self.spacing_mm is not None
+        n_z, n_y, n_x = (max(1, math.ceil(size / self.spacing_mm)) + BORDER for size in grid.size_mm)
+        _check_shape(_class_name(self.transform), (n_z, n_y, n_x))
+        return self.transform.over(grid, (n_z, n_y, n_x))
+
+    def __str__(self) -> str:
+        lattice = f"{self.spacing_mm:g}mm" if self.control_shape is None else _counts(self.control_shape)
+        return f"{model_name(self.transform)}:{lattice}"
+
+
+@dataclass(frozen=True)
+class ChainModel:
+    """Models one after the other: points go through the first transform first.
+
+    Parameters
+    ----------
+    parts : tuple of Model
+        Two or more, such as `(Affine, BSpline.spaced(25.0))`.
+    """
+
+    parts: tuple[Model, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.parts) < 2:
+            raise DuotomoError(
+                f"chain: expected two models or more; got {len(self.parts)}. Use a single one as it stands."
+            )
+
+    def __call__(self, grid: VolumeGrid) -> Composition:
+        """Return the composition of the parts' transforms on a grid.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            Of all parts.
+
+        Returns
+        -------
+        Composition
+            `T(x) = T_n(... T_1(x))`.
+        """
+        return Composition(*(part(grid) for part in self.parts))
+
+    def __str__(self) -> str:
+        return "+".join(map(model_name, self.parts))
+
+
+def chain(*parts: Model) -> ChainModel:
+    """Return the model of several transforms, one after the other.
+
+    Parameters
+    ----------
+    *parts : Model
+        Two or more; points go through the first one first.
+
+    Returns
+    -------
+    ChainModel
+        Builds a `Composition`.
+
+    Examples
+    --------
+    >>> from duotomo.transforms import Affine, BSpline
+    >>> model = chain(Affine, BSpline.spaced(25.0))
+    >>> str(model), type(model(VolumeGrid.on_detector((20, 40, 40), (2.0, 2.0, 2.0)))).__name__
+    ('affine+bspline:25mm', 'Composition')
+    """
+    return ChainModel(parts)
+
+
+def model_name(model: object) -> str:
+    """Return the name of a model, unique among the models of a run.
+
+    Parameters
+    ----------
+    model : Model
+        A transform class, or an object that builds one.
+
+    Returns
+    -------
+    str
+        The class name in lower case, or `str` of the model, such as "bspline:9,9,9".
+
+    Examples
+    --------
+    >>> from duotomo.transforms import Affine, BSpline
+    >>> model_name(Affine), model_name(BSpline.shaped((9, 9, 9)))
+    ('affine', 'bspline:9,9,9')
+    """
+    return model.__name__.lower() if isinstance(model, type) else str(model)
+
+
+def _class_name(model: object) -> str:
+    return model.__name__ if isinstance(model, type) else type(model).__name__
+
+
+def _counts(shape: tuple[int, int, int]) -> str:
+    return ",".join(map(str, shape))
+
+
+def _check_shape(where: str, shape: tuple[int, int, int]) -> None:
+    if math.prod(shape) > MOST_CONTROL_POINTS:
+        raise DuotomoError(
+            f"{where}: expected at most {MOST_CONTROL_POINTS} control points; got {_counts(shape)}. Use a "
+            f"coarser lattice."
+        )
