@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from duotomo.geometry import Acquisition, VolumeGrid
     from duotomo.io import read_result, read_scan, read_study, read_volume, write_result
     from duotomo.methods import (
-        Model,
         Result,
         Settings,
         Study,
@@ -35,10 +34,12 @@ if TYPE_CHECKING:
         BSpline,
         Composition,
         DisplacementField,
+        Motion,
         Rigid,
         Transform,
         Translation,
         Velocity,
+        chain,
     )
 
 __all__ = [
@@ -52,7 +53,7 @@ __all__ = [
     "DuotomoError",
     "GeometryError",
     "LinearOperator",
-    "Model",
+    "Motion",
     "NonFiniteError",
     "Projector",
     "Result",
@@ -68,6 +69,7 @@ __all__ = [
     "Warp",
     "__version__",
     "adjoint_gap",
+    "chain",
     "iterative",
     "read_result",
     "read_scan",
@@ -94,13 +96,14 @@ _MODULE_OF = {
     "BSpline": "duotomo.transforms",
     "Composition": "duotomo.transforms",
     "DisplacementField": "duotomo.transforms",
+    "Motion": "duotomo.transforms",
     "Rigid": "duotomo.transforms",
     "Transform": "duotomo.transforms",
     "Translation": "duotomo.transforms",
     "Velocity": "duotomo.transforms",
+    "chain": "duotomo.transforms",
     "Warp": "duotomo.operators",
     "VolumeGrid": "duotomo.geometry",
-    "Model": "duotomo.methods",
     "Result": "duotomo.methods",
     "Settings": "duotomo.methods",
     "Study": "duotomo.methods",
