@@ -3,8 +3,9 @@
 from duotomo.operators.adjoint_gap import adjoint_gap
 from duotomo.operators.counted import Counted
 from duotomo.operators.linear import LinearOperator
+from duotomo.operators.module import OperatorModule
 from duotomo.operators.projector import Projector
 from duotomo.operators.warp import Warp
 from duotomo.operators.weighting import Weighting
 
-__all__ = ["Counted", "LinearOperator", "Projector", "Warp", "Weighting", "adjoint_gap"]
+__all__ = ["Counted", "LinearOperator", "OperatorModule", "Projector", "Warp", "Weighting", "adjoint_gap"]

@@ -16,8 +16,24 @@ def adjoint_gap(
 ) -> float:
     """Return `|<A x, y> - <x, A^T y>| / (||A x|| ||y||)` for signed normal draws x and y.
 
-    generator: on the CPU; the draws are moved to `device`. The inner products are summed in float64.
+    Parameters
+    ----------
+    operator : LinearOperator
+        `A`.
+    generator : torch.Generator
+        On the CPU; the draws are moved to `device`.
+    dtype : torch.dtype
+        Precision in which `A` works; the inner products are summed in float64.
+    device : torch.device or str
+        Where `A` works.
 
+    Returns
+    -------
+    float
+        Below 1e-12 in float64 for every operator of this package.
+
+    Examples
+    --------
     >>> from duotomo.operators import Weighting
     >>> weighting = Weighting(torch.ones(5, dtype=torch.float64))
     >>> adjoint_gap(weighting, generator=torch.Generator().manual_seed(0)) < 1e-15

@@ -28,18 +28,30 @@ class Projector(LinearOperator):
 
         p[v, u] = l[v, u] sum over slices of sum over (y, x) of Y[v, y] f[z, y, x] X[u, x],
 
-    where X and Y are the shares of the pixel that the voxel's footprint covers, averaged over the slab, and l is
-    the length of the pixel's ray inside one slab. The transpose uses the same weights. Rays are whole lines:
-    a voxel below the detector counts like any other, and what falls beside the detector is not seen.
+    where X and Y are the shares of the pixel that the voxel's footprint covers, averaged over the slab, and l
+    is the length of the pixel's ray inside one slab. The transpose uses the same weights. Rays are whole
+    lines: a voxel below the detector counts like any other, and what falls beside the detector is not seen.
 
-    domain: (z, y, x), in 1/mm. range: (view, v, u).
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Grid of the volume, f, (z, y, x) in 1/mm: the domain.
+    acquisition : Acquisition
+        Views that make the projections, p, (view, v, u): the range.
 
+    Raises
+    ------
+    GeometryError
+        If the grid reaches up to a source, or a detector to its source.
+
+    Examples
+    --------
     >>> from duotomo.geometry import Acquisition, VolumeGrid
     >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 1.0, 1.0))
     >>> scan = Acquisition.arc(n_views=3, angle_range_rad=0.4, source_to_detector_mm=660.0,
     ...                        pivot_height_mm=0.0, detector_shape=(8, 12), pixel_spacing_mm=(1.0, 1.0))
-    >>> A = Projector(grid=grid, acquisition=scan)
-    >>> A(torch.ones(4, 6, 8)).shape, A.adjoint(torch.ones(3, 8, 12)).shape
+    >>> A = Projector(grid, scan)
+    >>> A(torch.ones(4, 6, 8)).shape, A.T(torch.ones(3, 8, 12)).shape
     (torch.Size([3, 8, 12]), torch.Size([4, 6, 8]))
     """
 
@@ -100,8 +112,8 @@ class _Part:
         self._footprints = np.stack([detector.footprints(grid) for detector in detectors])
         slopes = [detector.slopes_sq() for detector in detectors]
         thickness_sq = grid.spacing_mm[0] ** 2
-        self._along_v_sq = torch.from_numpy(thickness_sq * np.stack([v for v, _ in slopes]))
-        self._along_u_sq = torch.from_numpy(thickness_sq * (1 + np.stack([u for _, u in slopes])))
+        self._along_v_sq = thickness_sq * np.stack([v for v, _ in slopes])
+        self._along_u_sq = thickness_sq * (1 + np.stack([u for _, u in slopes]))
         self._lengths_sq: dict[tuple[torch.device, torch.dtype], tuple[torch.Tensor, torch.Tensor]] = {}
 
     @cached_property
@@ -160,5 +172,8 @@ class _Part:
         """Return (view, v) and (view, u), whose sum is the squared length in mm of a ray inside one slab."""
         key = (like.device, like.dtype)
         if key not in self._lengths_sq:
-            self._lengths_sq[key] = (self._along_v_sq.to(like), self._along_u_sq.to(like))
+            along_v, along_u = (
+                torch.from_numpy(part).to(like) for part in (self._along_v_sq, self._along_u_sq)
+            )
+            self._lengths_sq[key] = (along_v, along_u)
         return self._lengths_sq[key]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from duotomo.kernels.dispatch import warp_kernels
 from duotomo.kernels.warp.point_map import PointMap
+from duotomo.operators.derivatives import Tensors
 from duotomo.operators.linear import LinearOperator
 
 
@@ -16,9 +19,22 @@ class Warp(LinearOperator):
     beyond the grid. The transpose spreads each value to the voxels that it was read from, with the same
     weights. On a GPU it adds in no fixed order, unless `torch.use_deterministic_algorithms` is on.
 
-    Usually made by `Transform.warp`. point_map: from moving to reference voxel indices. domain: the reference
-    grid's shape. range: the moving grid's.
+    Usually made by `Transform.warp`; gradients then reach its parameters. A pickled warp keeps the values of
+    the map, not where they come from.
 
+    Parameters
+    ----------
+    point_map : PointMap
+        From moving to reference voxel indices.
+    domain, range : tuple of int
+        Shapes, (z, y, x), of the reference grid and of the moving grid.
+    cubic : bool
+        Whether to interpolate by cubic convolution instead of linearly.
+    tensors : tuple of Tensor, optional
+        Matrices and coefficients of the map, in which derivatives are asked for.
+
+    Examples
+    --------
     >>> half = torch.eye(3, 4, dtype=torch.float64)[None]
     >>> half[0, 2, 3] = 0.5
     >>> T = Warp(PointMap(matrices=half), domain=(1, 1, 4), range=(1, 1, 4))
@@ -36,9 +52,14 @@ class Warp(LinearOperator):
         domain: tuple[int, int, int],
         range: tuple[int, int, int],
         cubic: bool = False,
+        tensors: Tensors = (),
     ) -> None:
-        self.point_map, self.cubic = point_map, cubic
+        self.point_map, self.cubic, self._tensors = point_map, cubic, tensors
         self.domain, self.range = domain, range
+
+    @property
+    def tensors(self) -> Tensors:
+        return self._tensors
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         warped = x.new_empty(x.shape[0], *self.range)
@@ -51,3 +72,26 @@ class Warp(LinearOperator):
         for image, volume in zip(y, volumes, strict=True):
             warp_kernels(y.device).spread(image, volume, self.point_map, cubic=self.cubic)
         return volumes
+
+    def pull_back(self, x: torch.Tensor, cotangent: torch.Tensor) -> Tensors:
+        totals = tuple(torch.zeros_like(t) for t in (self.point_map.matrices, *self.point_map.coefficients))
+        for volume, image in zip(x, cotangent, strict=True):
+            d_matrices, d_coefficients = warp_kernels(x.device).pull_back(
+                volume, image, self.point_map, cubic=self.cubic
+            )
+            for total, part in zip(totals, (d_matrices, *d_coefficients), strict=True):
+                total += part.to(total)
+        return totals
+
+    def along(self, x: torch.Tensor, tangents: Tensors) -> torch.Tensor:
+        d_matrices, *d_coefficients = tangents
+        change = PointMap(
+            matrices=d_matrices, coefficients=tuple(d_coefficients), degrees=self.point_map.degrees
+        )
+        images = x.new_empty(x.shape[0], *self.range)
+        for volume, image in zip(x, images, strict=True):
+            warp_kernels(x.device).differentiate(volume, image, self.point_map, change, cubic=self.cubic)
+        return images
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_tensors": ()}

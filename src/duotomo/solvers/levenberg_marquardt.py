@@ -13,9 +13,7 @@ from duotomo.solvers._checks import check_counts, check_start, check_tolerances,
 from duotomo.solvers._progress import Progress
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.solution import Solution, Status
-
-MOST_PARAMETERS = 64
-"""Beyond so many, one projection for each parameter costs more than products with the curvature."""
+from duotomo.transforms.transform import FEW_PARAMS
 
 _MOST_REJECTIONS = 12
 _FIRST_DAMPING = 1e-3
@@ -130,9 +128,9 @@ class LevenbergMarquardt:
 def _check(start: torch.Tensor, objective: FewParameters) -> torch.Tensor:
     where = "LevenbergMarquardt.minimise"
     x = check_start(where, start, objective.shape)
-    if x.ndim != 1 or not 0 < len(x) <= MOST_PARAMETERS:
+    if x.ndim != 1 or not 0 < len(x) <= FEW_PARAMS:
         raise ShapeError(
-            f"{where}: expected start (parameter,) with 1 to {MOST_PARAMETERS} parameters; got shape "
+            f"{where}: expected start (parameter,) with 1 to {FEW_PARAMS} parameters; got shape "
             f"{tuple(x.shape)}. Use GaussNewton, which needs no matrix."
         )
     if x.dtype != torch.float64 or x.device.type != "cpu":

@@ -15,7 +15,7 @@ from duotomo.geometry import VolumeGrid
 from duotomo.kernels.dispatch import warp_kernels
 from duotomo.kernels.warp.point_map import PointMap
 from duotomo.operators import Warp
-from duotomo.operators.derivatives import is_tracked, outside, plain
+from duotomo.operators.derivatives import eagerly, is_tracked, outside, plain
 from duotomo.transforms.bending import OnLattice
 from duotomo.transforms.fitting import fitted_params
 from duotomo.transforms.maps import (
@@ -180,7 +180,8 @@ class Transform(ABC):
         GeometryError
             If no voxel of the moving grid lands on the reference grid.
         """
-        return self._warp(self.check(params), *self._grids(reference, moving), cubic=cubic)
+        reference, moving = self._grids(reference, moving)
+        return eagerly(_checked_warp)(self, params, reference, moving, cubic=cubic)
 
     def jvp(
         self,
@@ -410,6 +411,17 @@ class Transform(ABC):
         where, axes = type(self).__name__, ("z", "y", "x")
         check_tensor(where, "volume", volume, shape=reference.shape, axes=axes, finite=False)
         return finite_check(where, "volume", volume)
+
+
+def _checked_warp(
+    transform: Transform,
+    params: torch.Tensor,
+    reference: VolumeGrid,
+    moving: VolumeGrid,
+    *,
+    cubic: bool,
+) -> Warp:
+    return transform._warp(transform.check(params), reference, moving, cubic=cubic)
 
 
 def _flat(tensors: tuple[torch.Tensor, tuple[torch.Tensor, ...]]) -> tuple[torch.Tensor, ...]:
