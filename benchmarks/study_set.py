@@ -12,7 +12,7 @@ from duotomo.experiments.motions import published_motion
 from duotomo.experiments.toroid import N_MOTIONS, acquisition_of, grid_of, phantom_of, random_motion
 from duotomo.methods import Study, Visit
 from duotomo.simulate import same_grid_noise_free, scan
-from duotomo.transforms import Affine, Transform, target_registration_error
+from duotomo.transforms import Affine, Motion, target_registration_error
 
 N_CASES = N_MOTIONS + 1
 GRID, ACQUISITION = grid_of(1.0), acquisition_of(1.0)
@@ -25,8 +25,8 @@ def truth() -> torch.Tensor:
     return torch.from_numpy(PHANTOM.voxels(GRID, dtype=np.float32))
 
 
-def motion(case: int) -> torch.Tensor:
-    """Return the true parameters of a case, moving_to_reference."""
+def motion(case: int) -> Motion:
+    """Return the true motion of a case, moving_to_reference."""
     return published_motion(AFFINE) if case == N_MOTIONS else random_motion(case + 1)
 
 
@@ -36,26 +36,23 @@ def study(case: int, data: str, *, device: str = "cpu", extra: tuple[int, ...] =
     extra: cases whose motions give further visits.
     """
     visits = []
-    for number, params in enumerate([None, motion(case), *(motion(other) for other in extra)]):
-        moved = {} if params is None else {"transform": AFFINE, "params": params}
+    for number, moved in enumerate([None, motion(case), *(motion(other) for other in extra)]):
         if data == "a":
-            views = same_grid_noise_free(PHANTOM, GRID, ACQUISITION, **moved)
+            views = same_grid_noise_free(PHANTOM, GRID, ACQUISITION, motion=moved)
         else:
             generator = torch.Generator().manual_seed(100 * case + number)
-            views = scan(PHANTOM, GRID, ACQUISITION, generator=generator, **moved)
+            views = scan(PHANTOM, GRID, ACQUISITION, generator=generator, motion=moved)
         visits.append(Visit(projections=views.to(device), acquisition=ACQUISITION))
     return Study(grid=GRID, visits=tuple(visits))
 
 
-def tre_mm(transform: Transform, params: torch.Tensor, true_params: torch.Tensor) -> float:
+def tre_mm(found: Motion, true: Motion) -> float:
     """Return the mean target registration error over the voxels of the object."""
     inside = torch.nonzero(truth() > 0.5 * PHANTOM.body.value).double()  # type: ignore[union-attr]
     low, spacing = torch.tensor(GRID.low_mm), torch.tensor(GRID.spacing_mm)
     reference_mm = (low + (inside + 0.5) * spacing).flip(1).double()
-    inverse = AFFINE.inverse(true_params)
-    assert inverse is not None
-    moving_mm = AFFINE.points(inverse[1], reference_mm)
-    return float(target_registration_error(transform, params, moving_mm, reference_mm).mean())
+    moving_mm = true.inverse().points(reference_mm)
+    return float(target_registration_error(found, moving_mm, reference_mm).mean())
 
 
 def relative_error(volume: torch.Tensor) -> float:

@@ -12,14 +12,27 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import Projector
 from duotomo.simulate.detector import check_detector, detect
-from duotomo.transforms import Transform
+from duotomo.transforms import Motion
 
 
 class Phantom(Protocol):
     """Anything that can be averaged over the voxels of a grid."""
 
     def voxels(self, grid: VolumeGrid, *, dtype: DTypeLike = ...) -> NDArray[Any]:
-        """Return attenuation, 1/mm, (z, y, x)."""
+        """Return the mean attenuation over each voxel.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+        dtype : dtype
+            Of the array.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), 1/mm; the caller may write into it.
+        """
         ...
 
 
@@ -27,7 +40,20 @@ class AnalyticPhantom(Protocol):
     """Anything whose integrals along rays are known without a grid."""
 
     def line_integrals(self, acquisition: Acquisition, *, oversample: int = ...) -> NDArray[np.float64]:
-        """Return the mean over `oversample` x `oversample` rays of each pixel, (view, v, u)."""
+        """Return the mean over the rays of each pixel.
+
+        Parameters
+        ----------
+        acquisition : Acquisition
+            Whose rays.
+        oversample : int
+            Rays per pixel along v and along u.
+
+        Returns
+        -------
+        numpy.ndarray
+            (view, v, u), without unit.
+        """
         ...
 
 
@@ -41,46 +67,77 @@ def scan(
     blur_mm: float = 0.0,
     scatter: float = 0.0,
     finer: int = 2,
-    transform: Transform | None = None,
-    params: torch.Tensor | None = None,
+    motion: Motion | None = None,
     moving_grid: VolumeGrid | None = None,
 ) -> torch.Tensor:
-    """Return noisy line integrals of a phantom, (view, v, u), float32, on the generator's device.
+    """Return noisy line integrals of a phantom, made on a finer grid than a reconstruction's.
 
     `p = -log(max(n, 1) / photons)` with `n ~ Poisson(photons * B(P + S))` and `P = exp(-A T f)`: f is the
     phantom on a grid `finer` times finer than `grid`, so that no reconstruction on `grid` can explain the
     data exactly. A pixel that counts nothing is taken to have counted one photon.
 
-    photons: expected counts per pixel and view without anything in the beam; the default is near the 270,000
-    per square millimetre of the FDA's ReconDBT example (300,000 in seven views on pixels of 0.4 mm).
-    blur_mm: the detector spreads what reaches it, B, by a Gaussian of this standard deviation; the noise of
-    its pixels stays independent. scatter: the share of scattered photons among those that arrive behind the
-    object in each view, `sum q S / sum q (S + P)` with `q = A T f`; `S = c G(q exp(-q))`, G a Gaussian of
-    20 mm. Zero, the default, leaves either out.
-    transform, params: the motion before this visit, moving to reference, `(T f)(x) = f(T(x))`; none, and T is
-    the identity. moving_grid: where the moved phantom is seen, like `grid` unless given; it too is refined.
+    Parameters
+    ----------
+    phantom : Phantom
+        What is scanned.
+    grid : VolumeGrid
+        That of the reconstruction.
+    acquisition : Acquisition
+        How it is scanned.
+    generator : torch.Generator
+        Of the noise; the projections lie on its device.
+    photons : float
+        Expected counts per pixel and view without anything in the beam; the default is near the 270,000 per
+        square millimetre of the FDA's ReconDBT example (300,000 in seven views on pixels of 0.4 mm).
+    blur_mm : float
+        The detector spreads what reaches it, B, by a Gaussian of this standard deviation; the noise of its
+        pixels stays independent. Zero leaves it out.
+    scatter : float
+        Share of scattered photons among those that arrive behind the object in each view, `sum q S /
+        sum q (S + P)` with `q = A T f`; `S = c G(q exp(-q))`, G a Gaussian of 20 mm. Zero leaves it out.
+    finer : int
+        How many times finer the voxels of the phantom are, 2 or more.
+    motion : Motion, optional
+        T, the motion before this visit, moving_to_reference, `(T f)(x) = f(T(x))`; the identity unless given.
+    moving_grid : VolumeGrid, optional
+        Where the moved phantom is seen, like `grid` unless given; it too is refined.
 
+    Returns
+    -------
+    torch.Tensor
+        (view, v, u), float32, without unit.
+
+    Raises
+    ------
+    DuotomoError
+        If `finer` is below 2, the detector cannot exist, or `moving_grid` comes without a motion.
+
+    Examples
+    --------
     >>> from duotomo.geometry import paper
     >>> from duotomo.phantoms import Ellipsoid
     >>> from duotomo.transforms import Translation
     >>> grid = VolumeGrid.on_detector((8, 8, 8), (4.0, 4.0, 4.0))
     >>> ball = Ellipsoid(center_mm=(0.0, 16.0, 16.0), radii_mm=(8.0, 8.0, 8.0), value=0.05)
-    >>> moved = Translation(grid)
-    >>> scan(ball, grid, paper().bin(4), generator=torch.Generator().manual_seed(0), transform=moved,
-    ...      params=moved.identity()).shape
+    >>> shift = Translation(grid)
+    >>> moved = Motion(shift, shift.params(translation_mm=(1.0, 0.0, 0.0)))
+    >>> scan(ball, grid, paper().bin(4), generator=torch.Generator().manual_seed(0), motion=moved).shape
     torch.Size([11, 32, 32])
     """
-    check_detector("simulate.scan", photons=photons, blur_mm=blur_mm, scatter=scatter)
+    where = "simulate.scan"
+    check_detector(where, photons=photons, blur_mm=blur_mm, scatter=scatter)
+    _check_motion(where, motion, moving_grid)
     if finer < 2:
         raise DuotomoError(
-            f"simulate.scan: expected finer >= 2; got {finer}. Data from the reconstruction's own grid are "
-            f"an inverse crime: ask for them by name, with same_grid_noise_free."
+            f"{where}: expected finer >= 2; got {finer}. Data from the reconstruction's own grid are an "
+            f"inverse crime: ask for them by name, with same_grid_noise_free."
         )
     expected = _project(
         phantom,
         grid.refine(finer),
         acquisition,
-        motion=_motion("simulate.scan", transform, params, moving_grid, refine=finer),
+        motion=motion,
+        moving_grid=moving_grid and moving_grid.refine(finer),
         device=generator.device,
         dtype=torch.float32,
     )
@@ -99,13 +156,36 @@ def scan_analytic(
     scatter: float = 0.0,
     oversample: int = 4,
 ) -> torch.Tensor:
-    """Return noisy line integrals of a phantom that needs no grid, (view, v, u), float32.
+    """Return noisy line integrals of a phantom that needs no grid.
 
     As `scan`, with the phantom's own integrals in the place of `A T f`: neither a grid nor a projector has
-    touched these data. A moved phantom is another phantom. They lie on the generator's device.
+    touched these data. A moved phantom is another phantom.
 
-    photons, blur_mm, scatter: as in `scan`. oversample: rays per pixel along v and along u, their mean taken.
+    Parameters
+    ----------
+    phantom : AnalyticPhantom
+        What is scanned.
+    acquisition : Acquisition
+        How it is scanned.
+    generator : torch.Generator
+        Of the noise; the projections lie on its device.
+    photons, blur_mm, scatter : float
+        Those of `scan`.
+    oversample : int
+        Rays per pixel along v and along u, their mean taken.
 
+    Returns
+    -------
+    torch.Tensor
+        (view, v, u), float32, without unit.
+
+    Raises
+    ------
+    DuotomoError
+        If the phantom has no `line_integrals`, or the detector cannot exist.
+
+    Examples
+    --------
     >>> from duotomo.geometry import paper
     >>> from duotomo.phantoms import Ellipsoid
     >>> ball = Ellipsoid(center_mm=(0.0, 16.0, 16.0), radii_mm=(8.0, 8.0, 8.0), value=0.05)
@@ -137,46 +217,51 @@ def same_grid_noise_free(
     *,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
-    transform: Transform | None = None,
-    params: torch.Tensor | None = None,
+    motion: Motion | None = None,
     moving_grid: VolumeGrid | None = None,
 ) -> torch.Tensor:
-    """Return `A T f` with f on the reconstruction's own grid: an inverse crime, (view, v, u).
+    """Return `A T f` with f on the reconstruction's own grid: an inverse crime.
 
     The data then hold neither noise nor anything that the grid cannot show, and errors come out too small.
     It is here to repeat published experiments that did so, and to check solvers.
 
-    transform, params, moving_grid: as in `scan`.
+    Parameters
+    ----------
+    phantom, grid, acquisition, motion, moving_grid
+        Those of `scan`; no grid is refined.
+    device : torch.device or str
+        Of the projections.
+    dtype : torch.dtype
+        Of the projections.
+
+    Returns
+    -------
+    torch.Tensor
+        (view, v, u), without unit.
+
+    Raises
+    ------
+    DuotomoError
+        If `moving_grid` comes without a motion.
     """
-    motion = _motion("simulate.same_grid_noise_free", transform, params, moving_grid, refine=1)
-    return _project(phantom, grid, acquisition, motion=motion, device=torch.device(device), dtype=dtype)
+    _check_motion("simulate.same_grid_noise_free", motion, moving_grid)
+    return _project(
+        phantom,
+        grid,
+        acquisition,
+        motion=motion,
+        moving_grid=moving_grid,
+        device=torch.device(device),
+        dtype=dtype,
+    )
 
 
-_Motion = tuple[Transform, torch.Tensor, VolumeGrid | None]
-
-
-def _motion(
-    where: str,
-    transform: Transform | None,
-    params: torch.Tensor | None,
-    moving_grid: VolumeGrid | None,
-    *,
-    refine: int,
-) -> _Motion | None:
-    if transform is not None and params is not None:
-        return transform, params, moving_grid and moving_grid.refine(refine)
-    if transform is not None or params is not None:
-        given, missing = ("transform", "params") if params is None else ("params", "transform")
+def _check_motion(where: str, motion: Motion | None, moving_grid: VolumeGrid | None) -> None:
+    if motion is None and moving_grid is not None:
         raise DuotomoError(
-            f"{where}: expected transform and params together; got {given} alone. Add {missing}, or leave "
-            f"both out for a visit without motion."
+            f"{where}: expected a motion with moving_grid; got moving_grid alone. Without motion the phantom "
+            f"is seen on the reconstruction's grid: pass `grid`."
         )
-    if moving_grid is not None:
-        raise DuotomoError(
-            f"{where}: expected a transform with moving_grid; got moving_grid alone. Without motion the "
-            f"phantom is seen on grid: pass that one as grid."
-        )
-    return None
 
 
 def _project(
@@ -184,14 +269,14 @@ def _project(
     grid: VolumeGrid,
     acquisition: Acquisition,
     *,
-    motion: _Motion | None,
+    motion: Motion | None,
+    moving_grid: VolumeGrid | None,
     device: torch.device,
     dtype: torch.dtype,
 ) -> torch.Tensor:
     volume = torch.from_numpy(phantom.voxels(grid, dtype=np.float64)).to(device=device, dtype=dtype)
     if motion is not None:
-        transform, params, moving_grid = motion
-        volume = transform.warp(params, grid, moving_grid)(volume)
+        volume = motion.warp(grid, moving_grid)(volume)
         grid = moving_grid or grid
     projections: torch.Tensor = Projector(grid=grid, acquisition=acquisition)(volume)
     return projections
