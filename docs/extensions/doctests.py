@@ -1,4 +1,4 @@
-"""Docstrings as Markdown: examples and formulas become code blocks, and line ends stay where they help."""
+"""Examples that stand in the text of a docstring, and not in its section Examples, become code blocks."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ def fenced(text: str) -> str:
     """Return a docstring whose examples stand in code blocks; an example ends with an empty line."""
     lines: list[str] = []
     inside = False
+    # The section has its own reader.
+    text, heading, section = text.partition("Examples\n--------\n")
     for line in text.splitlines():
         starts = line.startswith(">>>")
         if starts and not inside:
@@ -31,4 +33,4 @@ def fenced(text: str) -> str:
         lines.append(line)
     if inside:
         lines.append("```")
-    return "\n".join(lines)
+    return "\n".join([*lines, heading + section])

@@ -1,6 +1,6 @@
 """Formulas, typeset when the site is built: pages need no script and no network, and a wrong one is an error.
 
-Markdown marks formulas (`pymdownx.arithmatex`), KaTeX turns them into HTML and MathML. KaTeX comes from npm, at
+Markdown marks formulas (`pymdownx.arithmatex`), KaTeX turns them into HTML and MathML. It comes from npm, at
 the version that `katex/package-lock.json` names; its style sheet and fonts become part of the site.
 """
 
@@ -28,12 +28,12 @@ NPM = [*NODE, str(_WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
 def on_config(config: Any) -> Any:
-    """Fetch KaTeX, once for each version, and add its style sheet to the pages."""
+    """Fetch KaTeX, once for each version, and put its style sheet before the site's own."""
     wanted = json.loads((HERE / "package.json").read_text())["dependencies"]["katex"]
     present = DIST.parent / "package.json"
     if not present.is_file() or json.loads(present.read_text())["version"] != wanted:
         _run([*NPM, "ci", "--no-audit", "--no-fund", "--ignore-scripts"], "npm ci to fetch KaTeX")
-    config.extra_css.append(STYLE)
+    config.extra_css.insert(0, STYLE)
     return config
 
 
