@@ -8,10 +8,10 @@ from math import radians
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods import Coupled, Model, Priors, Settings, Stage, State, Study, Visit
+from duotomo.methods import Coupled, Priors, Settings, Stage, State, Study, Visit
 from duotomo.operators import Projector
 from duotomo.phantoms import Ellipsoid
-from duotomo.transforms import Rigid, Transform, Translation
+from duotomo.transforms import Affine, BSpline, Model, Motion, Rigid, Translation
 
 GRID = VolumeGrid.on_detector((14, 14, 16), (3.0, 3.0, 3.0), gap_mm=5.0)
 
@@ -33,7 +33,14 @@ BALLS = (
 WEAK = Priors(total_variation=0.3)
 """For balls of a few voxels: the default, which suits breasts, blurs them, and with them the motion."""
 
-Motion = tuple[Transform, torch.Tensor]
+MODELS: dict[str, Model] = {
+    "translation": Translation,
+    "rigid": Rigid,
+    "affine": Affine,
+    "bspline:4,4,4": BSpline.shaped((4, 4, 4)),
+    "bspline:5,5,5": BSpline.shaped((5, 5, 5)),
+}
+"""Models by their names."""
 
 
 def truth(grid: VolumeGrid = GRID, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -44,7 +51,7 @@ def truth(grid: VolumeGrid = GRID, dtype: torch.dtype = torch.float32) -> torch.
 def shifted(*translation_mm: float, grid: VolumeGrid = GRID) -> Motion:
     """Return a translation, xyz."""
     shift = Translation(grid)
-    return shift, shift.params(translation_mm=translation_mm)
+    return Motion(shift, shift.params(translation_mm=translation_mm))
 
 
 def turned(
@@ -52,7 +59,7 @@ def turned(
 ) -> Motion:
     """Return a rigid motion, xyz."""
     rigid = Rigid(grid)
-    return rigid, rigid.params(rotation_deg=rotation_deg, translation_mm=translation_mm)
+    return Motion(rigid, rigid.params(rotation_deg=rotation_deg, translation_mm=translation_mm))
 
 
 def seen(
@@ -65,8 +72,7 @@ def seen(
     """Return a visit without noise, on the grid of the reconstruction."""
     volume = truth(dtype=dtype)
     if motion is not None:
-        transform, params = motion
-        volume = transform.warp(params, GRID, grid or GRID)(volume)
+        volume = motion.warp(GRID, grid or GRID)(volume)
     projections = Projector(grid=grid or GRID, acquisition=acquisition)(volume)
     return Visit(projections=projections, acquisition=acquisition, grid=grid)
 
@@ -79,7 +85,7 @@ def study(*motions: Motion, dtype: torch.dtype = torch.float32) -> Study:
 def stages(*models: str | None, n_steps: int, coarsen: int = 1) -> tuple[Stage, ...]:
     """Return a stage for each model."""
     return tuple(
-        Stage(coarsen=(coarsen,) * 3, model=None if model is None else Model.parse(model), n_steps=n_steps)
+        Stage(coarsen=(coarsen,) * 3, model=None if model is None else MODELS[model], n_steps=n_steps)
         for model in models
     )
 
@@ -98,10 +104,9 @@ def short(model: str = "rigid") -> Settings:
 
 def error_mm(found: Motion, true: Motion) -> float:
     """Return the mean distance between where two motions take the points of the balls."""
-    grid = found[0].grid
-    inside = true[0].warp(true[1], GRID, grid)(truth()) > 0.02
-    moved = (pair[0].displacement(pair[1], grid) for pair in (found, true))
-    return float((next(moved) - next(moved)).norm(dim=0)[inside].mean())
+    grid = found.grid
+    inside = true.warp(GRID, grid)(truth()) > 0.02
+    return float((found.displacement(grid) - true.displacement(grid)).norm(dim=0)[inside].mean())
 
 
 class Memory:

@@ -9,9 +9,7 @@ import torch
 
 from duotomo.methods import (
     Coupled,
-    Model,
     Priors,
-    Record,
     Settings,
     Stage,
     iterative,
@@ -22,14 +20,15 @@ from duotomo.methods import (
 )
 from duotomo.methods.comparison import visits_wanted, volume_stages, with_visits_alone
 from duotomo.methods.sequential import one_visit
-from duotomo.solvers import Status
+from duotomo.solvers import Status, Step
+from duotomo.transforms import Translation
 from tests.cli.tiny import GRID, tiny_study
 
 SETTINGS = Settings(
     stages=(
-        Stage(coarsen=(2, 2, 2), model=Model("translation"), n_steps=10),
+        Stage(coarsen=(2, 2, 2), model=Translation, n_steps=10),
         Stage(coarsen=(2, 2, 2), model=None, n_steps=5, fresh=True),
-        Stage(coarsen=(1, 1, 1), model=Model("translation"), n_steps=8),
+        Stage(coarsen=(1, 1, 1), model=Translation, n_steps=8),
     ),
     solver=Coupled(block=20, memory=5),
     priors=Priors(),
@@ -39,22 +38,20 @@ SETTINGS = Settings(
 def test_each_visit_alone_stands_beside_the_joint_volume() -> None:
     study = tiny_study()
     joint = simultaneous(study, SETTINGS)
-    records: list[Record] = []
-    found = with_visits_alone(study, SETTINGS, joint, on_step=records.append)
+    steps: list[Step] = []
+    found = with_visits_alone(study, SETTINGS, joint, on_step=steps.append)
     assert list(found.others) == ["visit_1", "visit_2", "visit_2_registered"]
     assert torch.equal(found.volume, joint.volume)
     short = replace(SETTINGS, stages=volume_stages(SETTINGS))
     for number in (1, 2):
         alone = with_known_motion(one_visit(study, number - 1), short, ()).volume
         assert torch.equal(found.others[f"visit_{number}"], alone)
-    seen = resample_to_reference(
-        found.others["visit_2"], joint.transforms[0], joint.params[0], grid=GRID, moving_grid=GRID
-    )
+    seen = resample_to_reference(found.others["visit_2"], joint.motions[0], grid=GRID, moving_grid=GRID)
     assert torch.equal(found.others["visit_2_registered"], seen)
-    stages = [record.stage for record in records]
+    stages = [record.stage for record in steps]
     assert stages == sorted(stages)
     assert set(stages) == {0, 1, 2, 3}
-    assert records[0].what.startswith("visit 1 alone, volume at ")
+    assert steps[0].what.startswith("visit 1 alone, volume at ")
 
 
 def test_what_a_method_has_made_is_kept() -> None:

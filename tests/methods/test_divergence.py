@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from duotomo.methods import Alternating, Model, Priors, Settings, Stage, iterative, sequential, simultaneous
+from duotomo.methods import Alternating, Priors, Settings, Stage, iterative, sequential, simultaneous
 from duotomo.methods import with_known_motion as known_motion
 from duotomo.methods.level import Level
 from duotomo.methods.problem import Problem
@@ -16,6 +16,7 @@ from duotomo.methods.scales import scales_of
 from duotomo.objectives import JointMisfit, SumOfSquares
 from duotomo.objectives.joint_parts import ParamsPart, VolumePart
 from duotomo.solvers import Status
+from duotomo.transforms import Rigid
 from tests.methods.studies import GRID, Memory, shifted, short, stages, study
 
 MOTION = shifted(4.0, -2.0, 1.0)
@@ -42,8 +43,8 @@ def test_the_last_good_volume_is_returned(monkeypatch: pytest.MonkeyPatch) -> No
     assert "did not reach a finite objective" in result.reason
     assert 0 < len(result.history) < 10
     monkeypatch.undo()
-    problem = Problem(Level(of, (1, 1, 1)), [MOTION[0]], Priors(), scales_of(of, Priors()))
-    value = problem.of_volume([MOTION[1]]).value(result.volume)
+    problem = Problem(Level(of, (1, 1, 1)), [MOTION.transform], Priors(), scales_of(of, Priors()))
+    value = problem.of_volume([MOTION.params]).value(result.volume)
     assert value == pytest.approx(result.history[-1].objective, rel=1e-5)
     # The state that was kept says the same, and resuming does not try again.
     again = known_motion(of, settings, [MOTION], checkpoint=kept)
@@ -57,7 +58,7 @@ def test_coupled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.status is Status.DIVERGED
     assert bool(result.volume.isfinite().all() and result.volume.any())
     assert result.volume.shape == result.grid.shape
-    assert bool(result.params[0].isfinite().all())
+    assert bool(result.motions[0].params.isfinite().all())
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_alternating(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> 
     result = simultaneous(study(MOTION), settings)
     assert result.status is Status.DIVERGED
     assert bool(result.volume.isfinite().all() and result.volume.any())
-    assert bool(result.params[0].isfinite().all())
+    assert bool(result.motions[0].params.isfinite().all())
 
 
 def test_at_the_very_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +82,7 @@ def test_at_the_very_start(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "not finite at the start" in result.reason
         assert result.history == ()
         assert not result.volume.any()
-        assert len(result.transforms) == len(result.params) == 1
+        assert len(result.motions) == 1
 
 
 @pytest.mark.parametrize("n_calls", [4, 12, 25, 33, 40])
@@ -94,7 +95,7 @@ def test_sequential(n_calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.status is Status.DIVERGED
     assert result.volume.shape == result.grid.shape
     assert bool(result.volume.isfinite().all())
-    assert len(result.transforms) == len(result.params) == 2
+    assert len(result.motions) == 2
     for name, volume in result.others.items():
         assert volume.shape == result.grids.get(name, result.grid).shape
         assert bool(volume.isfinite().all())
@@ -122,13 +123,13 @@ def test_registration(monkeypatch: pytest.MonkeyPatch) -> None:
     result = iterative(study(MOTION), short(), volume_steps=3)
     assert result.status is Status.DIVERGED
     assert "Registration of visit 2: " in result.reason
-    assert bool(result.params[0].isfinite().all())
+    assert bool(result.motions[0].params.isfinite().all())
     monkeypatch.undo()
     failing_after(0, monkeypatch, SumOfSquares, "normal_equations")
     result = sequential(study(MOTION), short())
     assert result.status is Status.DIVERGED
     assert "Registration of visit 2: The objective or its gradient is not finite" in result.reason
-    assert bool(result.params[0].isfinite().all())
+    assert bool(result.motions[0].params.isfinite().all())
 
 
 def test_a_volume_that_stays_empty_has_no_motion(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +137,7 @@ def test_a_volume_that_stays_empty_has_no_motion(monkeypatch: pytest.MonkeyPatch
         return 1.0, torch.zeros_like(x)
 
     monkeypatch.setattr(VolumePart, "value_and_gradient", flat)
-    stage = Stage(coarsen=(2, 2, 2), model=Model("rigid"), n_steps=3)
+    stage = Stage(coarsen=(2, 2, 2), model=Rigid, n_steps=3)
     result = simultaneous(study(MOTION), Settings(stages=(stage,)))
     assert result.status is Status.DIVERGED
     assert "stayed empty" in result.reason

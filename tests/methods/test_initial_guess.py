@@ -120,4 +120,4 @@ def test_grids_that_share_no_volume_need_a_guess() -> None:
         GeometryError, match=r"visit 2: .*share no volume.* Check center_mm .*initial_guess=True"
     ):
         initial_params(both, guess=False)
-    torch.testing.assert_close(initial_params(both)[0], motion[1], atol=0.1, rtol=0)
+    torch.testing.assert_close(initial_params(both)[0], motion.params, atol=0.1, rtol=0)

@@ -11,7 +11,6 @@ from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import (
     Estimates,
-    Record,
     Settings,
     Study,
     averaged,
@@ -21,7 +20,7 @@ from duotomo.methods import (
 )
 from duotomo.methods.sequential import one_visit
 from duotomo.objectives import CrossCorrelation
-from duotomo.solvers import Status
+from duotomo.solvers import Status, Step
 from tests.methods.studies import GRID, WEAK, error_mm, seen, shifted, short, stages, study, turned
 
 SHIFT = shifted(5.0, -3.0, 4.0)
@@ -58,14 +57,16 @@ def test_the_last_iteration_has_no_update() -> None:
     iterative(study(SHIFT), settings, update=counting, volume_steps=3)
     # 6 // 3 + 5 // 3 + 5 // 3 iterations.
     assert len(counting.calls) == 3
-    assert [type(each.motion[0][0]).__name__ for each in counting.calls] == ["Translation"] * 2 + ["Rigid"]
+    assert [type(each.motions[0].transform).__name__ for each in counting.calls] == ["Translation"] * 2 + [
+        "Rigid"
+    ]
 
 
 def test_a_stage_of_few_steps_makes_one_iteration_of_them() -> None:
-    records: list[Record] = []
+    steps: list[Step] = []
     settings = Settings(stages=stages("translation", n_steps=2))
-    result = iterative(study(SHIFT), settings, volume_steps=4, motion_steps=3, on_step=records.append)
-    words = [record.what for record in records]
+    result = iterative(study(SHIFT), settings, volume_steps=4, motion_steps=3, on_step=steps.append)
+    words = [record.what for record in steps]
     assert words.count("visit 1 at 3 mm") == words.count("visit 2 at 3 mm") == 2
     assert 1 <= words.count("translation of visit 2 at 3 mm") <= 3
     assert result.reason == "The limit of 1 iterations was reached."
@@ -76,7 +77,7 @@ def test_a_stage_without_a_model_keeps_the_motion() -> None:
     both = Settings(stages=(*stages("rigid", n_steps=4), *stages(None, n_steps=4)))
     first = Settings(stages=both.stages[:1])
     one, two = (iterative(study(TURN), settings, volume_steps=4) for settings in (first, both))
-    assert torch.equal(one.params[0], two.params[0])
+    assert torch.equal(one.motions[0].params, two.motions[0].params)
     assert not torch.equal(one.volume, two.volume)
 
 
@@ -84,7 +85,7 @@ def test_a_stage_without_a_model_keeps_the_motion() -> None:
 def test_motion_is_found(update: object) -> None:
     settings = Settings(stages=stages("translation", "rigid", n_steps=30), priors=WEAK)
     result = iterative(study(TURN), settings, update=update)  # type: ignore[arg-type]
-    assert error_mm((result.transforms[0], result.params[0]), TURN) < 0.3 * VOXEL_MM
+    assert error_mm(result.motions[0], TURN) < 0.3 * VOXEL_MM
     own, brought = result.others["visit_2"], result.others["visit_2_registered"]
     off = [float((volume - result.volume).norm() / result.volume.norm()) for volume in (own, brought)]
     assert off[1] < 0.5 * off[0]
@@ -109,7 +110,7 @@ def test_visits_with_their_own_grids() -> None:
     assert result.grids == {"visit_2": OWN}
     assert result.others["visit_2"].shape == OWN.shape
     for index, true in enumerate((motion, SHIFT)):
-        assert error_mm((result.transforms[index], result.params[index]), true) < 0.3 * VOXEL_MM
+        assert error_mm(result.motions[index], true) < 0.3 * VOXEL_MM
 
 
 def test_a_fresh_stage_starts_from_nothing() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import Study, Visit
 from duotomo.methods.level import Level, block_mean, coarsening, resampled
-from duotomo.methods.settings import LEAST_VOXELS, pyramid
+from duotomo.methods.schedule import LEAST_VOXELS, pyramid
 from duotomo.operators import Projector
 from tests.methods.studies import GRID, SCAN, seen, shifted, study, truth
 

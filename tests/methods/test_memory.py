@@ -9,21 +9,23 @@ from dataclasses import replace
 
 import pytest
 
-from duotomo.methods import Alternating, Coupled, Model, Settings, memory_bytes
-from tests.methods.studies import GRID, shifted, study
+from duotomo.methods import Alternating, Coupled, Settings, memory_bytes
+from duotomo.transforms import Affine
+from tests.methods.studies import GRID, MODELS, shifted, study
 
 MEASURED = """
 from contextlib import suppress
 from pathlib import Path
-from duotomo.methods import Model, Settings, Stage, Study, Visit, memory_bytes, simultaneous
+from duotomo.methods import Settings, Stage, Study, Visit, memory_bytes, simultaneous
 from duotomo.operators import Projector
+from duotomo.transforms import Affine
 from tests.methods.studies import GRID, SCAN, truth
 
 def peak_bytes(n, n_steps):
     grid = GRID.refine(n)
     views = Projector(grid=grid, acquisition=SCAN)(truth(grid))
     study = Study(grid=grid, visits=(Visit(projections=views, acquisition=SCAN),) * 2)
-    stage = Stage(coarsen=(1, 1, 1), model=Model("affine"), n_steps=n_steps)
+    stage = Stage(coarsen=(1, 1, 1), model=Affine, n_steps=n_steps)
     settings = Settings(stages=(stage,))
     before = status("VmRSS")
     with suppress(OSError):
@@ -42,7 +44,7 @@ print(*peak_bytes(4, 14))
 
 
 def test_a_finer_grid_needs_more() -> None:
-    of, settings = study(shifted(1.0, 0.0, 0.0)), Settings.staged(GRID, Model("affine"))
+    of, settings = study(shifted(1.0, 0.0, 0.0)), Settings.staged(GRID, Affine)
     finer = replace(of, grid=GRID.refine(2))
     needed = [memory_bytes(each, settings) for each in (of, finer)]
     assert GRID.n_voxels * 4 < needed[0] < needed[1] < 8 * needed[0]
@@ -51,17 +53,17 @@ def test_a_finer_grid_needs_more() -> None:
 def test_what_is_held_for_the_solver_counts() -> None:
     of = study(shifted(1.0, 0.0, 0.0))
     needed = {
-        (model, type(solver)): memory_bytes(of, Settings.staged(GRID, Model.parse(model), solver=solver))
+        (model, type(solver)): memory_bytes(of, Settings.staged(GRID, MODELS[model], solver=solver))
         for model in ("rigid", "affine")
         for solver in (Coupled(memory=12), Alternating(memory=12))
     }
     assert needed["affine", Coupled] > needed["rigid", Coupled] > needed["rigid", Alternating]
-    longer = Settings.staged(GRID, Model("affine"), solver=Coupled(memory=30))
+    longer = Settings.staged(GRID, Affine, solver=Coupled(memory=30))
     assert memory_bytes(of, longer) > needed["affine", Coupled]
 
 
 def test_a_visit_on_a_finer_grid_counts() -> None:
-    of, settings = study(shifted(1.0, 0.0, 0.0)), Settings.staged(GRID, Model("affine"))
+    of, settings = study(shifted(1.0, 0.0, 0.0)), Settings.staged(GRID, Affine)
     finer = replace(of, visits=(of.visits[0], replace(of.visits[1], grid=GRID.refine(2))))
     assert memory_bytes(finer, settings) > 4 * memory_bytes(of, settings)
 

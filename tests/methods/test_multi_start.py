@@ -9,17 +9,18 @@ import torch
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid, paper
-from duotomo.methods import Model, Settings, Study, Visit, simultaneous
+from duotomo.methods import Settings, Study, Visit, simultaneous
 from duotomo.methods.initial_guess import initial_translations_mm
 from duotomo.methods.multi_start import multi_start
 from duotomo.methods.runner import Runner
 from duotomo.methods.settings import Stage
 from duotomo.operators import Projector
+from duotomo.transforms import Translation
 
 GRID = VolumeGrid.on_detector((16, 16, 16), (4.0, 4.0, 4.0))
 SCAN = paper().bin(2)
-COARSE = Stage(coarsen=(2, 2, 2), model=Model("translation"), n_steps=15)
-FINE = Stage(coarsen=(1, 1, 1), model=Model("translation"), n_steps=3)
+COARSE = Stage(coarsen=(2, 2, 2), model=Translation, n_steps=15)
+FINE = Stage(coarsen=(1, 1, 1), model=Translation, n_steps=3)
 
 
 def study(shift: int, *, stray: float = 0.0) -> Study:
@@ -58,7 +59,7 @@ def test_rest_wins_where_the_guess_is_wrong() -> None:
     case = study(0, stray=8.0)
     assert initial_translations_mm(case)[0][0] < -8
     found = simultaneous(case, settings(COARSE, FINE))
-    assert found.transforms[0].physical(found.params[0])["translation_mm"].norm() < 1.0
+    assert found.motions[0].physical()["translation_mm"].norm() < 1.0
 
 
 def test_both_starts_count() -> None:

@@ -12,7 +12,6 @@ import torch
 
 from duotomo.methods import (
     Alternating,
-    Record,
     Result,
     Settings,
     Study,
@@ -21,6 +20,7 @@ from duotomo.methods import (
     simultaneous,
     with_known_motion,
 )
+from duotomo.solvers import Step
 from tests.methods.studies import Memory, seen, shifted, short, study
 
 MOTIONS = (shifted(4.0, -2.0, 1.0), shifted(-3.0, 1.0, 2.0))
@@ -45,7 +45,7 @@ METHODS: dict[str, Method] = {
 }
 
 
-def untimed(history: tuple[Record, ...]) -> list[Record]:
+def untimed(history: tuple[Step, ...]) -> list[Step]:
     return [replace(record, seconds=0.0) for record in history]
 
 
@@ -61,7 +61,8 @@ def test_every_state_leads_to_the_same_result(name: str, n_moving: int) -> None:
         assert torch.equal(resumed.volume, whole.volume)
         assert resumed.others.keys() == whole.others.keys()
         assert all(torch.equal(resumed.others[key], whole.others[key]) for key in whole.others)
-        assert all(torch.equal(one, two) for one, two in zip(resumed.params, whole.params, strict=True))
+        pairs = zip(resumed.motions, whole.motions, strict=True)
+        assert all(torch.equal(one.params, two.params) for one, two in pairs)
         assert (resumed.status, resumed.reason) == (whole.status, whole.reason)
         assert resumed.applications == whole.applications
         assert untimed(resumed.history) == untimed(whole.history)
@@ -76,30 +77,25 @@ def test_nobody_watching_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_records_go_forward(name: str) -> None:
-    records: list[Record] = []
-    result = METHODS[name](study(MOTIONS[0]), short(), on_step=records.append)
-    assert tuple(records) == result.history
-    assert [record.step for record in records] == list(range(1, len(records) + 1))
+    steps: list[Step] = []
+    result = METHODS[name](study(MOTIONS[0]), short(), on_step=steps.append)
+    assert tuple(steps) == result.history
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
     for field in ("stage", "applications", "seconds"):
-        values = [getattr(record, field) for record in records]
+        values = [getattr(record, field) for record in steps]
         assert values == sorted(values)
-    assert records[-1].applications <= result.applications
-    assert records[-1].seconds <= result.seconds
-    assert records[0].applications > 0
+    assert steps[-1].applications <= result.applications
+    assert steps[-1].seconds <= result.seconds
+    assert steps[0].applications > 0
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_each_transform_is_that_of_its_visit(name: str) -> None:
-    own = MOTIONS[0][0].grid.coarsen(1)
+    own = MOTIONS[0].grid.coarsen(1)
     of = Study(grid=own, visits=(seen(), *(seen(motion) for motion in MOTIONS)))
     result = METHODS[name](of, short())
-    assert len(result.transforms) == len(result.params) == 2
-    for transform, params in zip(result.transforms, result.params, strict=True):
-        assert params.shape == (transform.n_params,)
+    assert len(result.motions) == 2
     # The two visits moved to opposite sides.
-    x_mm = [
-        float(transform.points(params, torch.tensor([0.0, 20.0, 25.0]))[0])
-        for transform, params in zip(result.transforms, result.params, strict=True)
-    ]
+    x_mm = [float(motion.points(torch.tensor([0.0, 20.0, 25.0]))[0]) for motion in result.motions]
     assert x_mm[0] > 2.0
     assert x_mm[1] < -1.5

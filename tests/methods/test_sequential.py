@@ -10,8 +10,6 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import (
-    Model,
-    Record,
     Settings,
     Study,
     register,
@@ -22,7 +20,8 @@ from duotomo.methods import (
 )
 from duotomo.methods.sequential import one_visit
 from duotomo.objectives import Bending, CrossCorrelation, SumOfSquares
-from duotomo.transforms import BSpline, Translation
+from duotomo.solvers import Step
+from duotomo.transforms import BSpline, Motion, Rigid, Translation
 from tests.methods.studies import GRID, error_mm, seen, shifted, short, stages, study, truth, turned
 
 SHIFT = shifted(5.0, -3.0, 4.0)
@@ -33,8 +32,8 @@ OWN = VolumeGrid(shape=(15, 16, 17), spacing_mm=(3.0, 3.0, 3.0), center_mm=(27.0
 
 def test_every_volume_is_that_of_its_visit_alone() -> None:
     of, settings = study(SHIFT, TURN), short()
-    records: list[Record] = []
-    result = sequential(of, settings, on_step=records.append)
+    steps: list[Step] = []
+    result = sequential(of, settings, on_step=steps.append)
     volumes = [result.volume, result.others["visit_2"], result.others["visit_3"]]
     n_applications = 0
     for index, volume in enumerate(volumes):
@@ -43,7 +42,7 @@ def test_every_volume_is_that_of_its_visit_alone() -> None:
         n_applications += alone.applications
     assert result.applications == n_applications
     # The stages of one visit come after those of the other.
-    assert sorted({record.stage for record in records}) == list(range(3 * len(settings.stages)))
+    assert sorted({record.stage for record in steps}) == list(range(3 * len(settings.stages)))
 
 
 @pytest.mark.parametrize("misfit", [SumOfSquares, CrossCorrelation])
@@ -52,7 +51,7 @@ def test_motion_is_found_and_both_frames_are_shown(
 ) -> None:
     settings = Settings(stages=stages("translation", "rigid", n_steps=40))
     result = sequential(study(TURN), settings, misfit=misfit)
-    assert error_mm((result.transforms[0], result.params[0]), TURN) < 0.3 * VOXEL_MM
+    assert error_mm(result.motions[0], TURN) < 0.3 * VOXEL_MM
     own, brought = result.others["visit_2"], result.others["visit_2_registered"]
     off = [float((volume - result.volume).norm() / result.volume.norm()) for volume in (own, brought)]
     assert off[1] < 0.5 * off[0]
@@ -66,7 +65,7 @@ def test_a_visit_with_its_own_grid_keeps_it() -> None:
     assert result.grids == {"visit_2": OWN}
     assert result.others["visit_2"].shape == OWN.shape
     assert result.others["visit_2_registered"].shape == result.volume.shape == GRID.shape
-    assert error_mm((result.transforms[0], result.params[0]), motion) < 0.3 * VOXEL_MM
+    assert error_mm(result.motions[0], motion) < 0.3 * VOXEL_MM
 
 
 def test_a_coarse_schedule_gives_coarse_volumes() -> None:
@@ -74,48 +73,48 @@ def test_a_coarse_schedule_gives_coarse_volumes() -> None:
     result = sequential(study(SHIFT), settings)
     assert result.grid == GRID.coarsen(2)
     assert {volume.shape for volume in result.others.values()} == {GRID.coarsen(2).shape}
-    assert error_mm((result.transforms[0], result.params[0]), SHIFT) < VOXEL_MM
+    assert error_mm(result.motions[0], SHIFT) < VOXEL_MM
 
 
 def test_without_a_model_nothing_is_begun() -> None:
     settings = Settings(stages=stages(None, n_steps=3))
-    records: list[Record] = []
+    steps: list[Step] = []
     with pytest.raises(
         DuotomoError, match="register: expected settings with a model of motion in some stage"
     ):
-        sequential(study(SHIFT), settings, on_step=records.append)
-    assert records == []
+        sequential(study(SHIFT), settings, on_step=steps.append)
+    assert steps == []
     assert sequential(study(), settings).others == {}
 
 
 def test_registration_finds_what_moved_a_volume() -> None:
     """Through two models and two resolutions, of which each pair runs once."""
-    moved = TURN[0].warp(TURN[1], GRID, GRID)(truth())
+    moved = TURN.warp(GRID, GRID)(truth())
     schedule = (*stages("translation", n_steps=1, coarsen=2), *stages("rigid", "rigid", None, n_steps=1))
-    start = Translation(GRID), torch.zeros(3, dtype=torch.float64)
+    start = Motion(Translation(GRID), torch.zeros(3, dtype=torch.float64))
     found = register(
         truth(), moved, grid=GRID, moving_grid=GRID, settings=Settings(stages=schedule), start=start
     )
-    assert isinstance(found.transform, type(TURN[0]))
-    assert error_mm((found.transform, found.params), TURN) < 0.02 * VOXEL_MM
+    assert isinstance(found.motion.transform, Rigid)
+    assert error_mm(found.motion, TURN) < 0.02 * VOXEL_MM
 
 
 def test_a_registration_goes_on_from_its_start() -> None:
-    moved = SHIFT[0].warp(SHIFT[1], GRID, GRID)(truth())
+    moved = SHIFT.warp(GRID, GRID)(truth())
     objectives: list[float] = []
     found = register_once(
         truth(),
         moved,
         grid=GRID,
         moving_grid=GRID,
-        transform=SHIFT[0],
+        transform=SHIFT.transform,
         settings=short(),
         start=SHIFT,
         on_step=lambda step: objectives.append(step.objective),
     )
-    torch.testing.assert_close(found.params, SHIFT[1], atol=1e-6, rtol=0)
-    assert found.transform is SHIFT[0]
-    back = resample_to_reference(moved, *SHIFT, grid=GRID, moving_grid=GRID)
+    torch.testing.assert_close(found.motion.params, SHIFT.params, atol=1e-6, rtol=0)
+    assert found.motion.transform is SHIFT.transform
+    back = resample_to_reference(moved, SHIFT, grid=GRID, moving_grid=GRID)
     inner = (slice(3, -3),) * 3
     assert float((back - truth())[inner].norm()) < 0.35 * float(truth()[inner].norm())
 
@@ -131,7 +130,7 @@ def test_a_soft_model_bends_less_with_the_prior() -> None:
     for bending, stiffness in ((1e-4, 1.0), (100.0, 1.0), (1e-4, 1e6)):
         settings = Settings(stages=stages("bspline:4,4,4", n_steps=1))
         settings = replace(settings, priors=replace(settings.priors, bending=bending))
-        spline = Model.parse("bspline:4,4,4").build(GRID)
+        spline = BSpline.over(GRID, (4, 4, 4))
         found = register_once(
             truth(),
             noisy,
@@ -139,11 +138,10 @@ def test_a_soft_model_bends_less_with_the_prior() -> None:
             moving_grid=GRID,
             transform=spline,
             settings=settings,
-            start=(spline, spline.identity()),
+            start=Motion(spline, spline.identity()),
             stiffness=stiffness,
             n_steps=5,
         )
-        assert isinstance(spline, BSpline)
-        energies.append(Bending(spline).value(found.params))
+        energies.append(Bending(spline).value(found.motion.params))
     assert 0 < energies[1] < 0.1 * energies[0]
     assert energies[2] == pytest.approx(energies[1], rel=1e-3)

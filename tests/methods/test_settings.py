@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from duotomo import methods
+from duotomo import methods, transforms
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods import Alternating, Coupled, Model, Priors, Settings, Stage, Study, Visit
-from duotomo.methods.settings import pyramid
+from duotomo.methods import (
+    Alternating,
+    Coupled,
+    Priors,
+    Settings,
+    Stage,
+    Study,
+    Visit,
+    settings_from_dict,
+    settings_to_dict,
+)
+from duotomo.methods.schedule import pyramid
+from duotomo.transforms import Affine, BSpline, Model, Rigid, Translation, Velocity, chain, model_name
+from tests.methods.studies import MODELS
 
 GRID = VolumeGrid.on_detector((40, 44, 48), (1.0, 1.0, 1.0))
 ONE_VIEW = Acquisition.arc(
@@ -22,7 +36,7 @@ ONE_VIEW = Acquisition.arc(
     detector_shape=(8, 8),
     pixel_spacing_mm=(1.0, 1.0),
 )
-MODELS = ["translation", "rigid", "affine", "bspline:5,5,5"]
+NAMES = ["translation", "rigid", "affine", "bspline:5,5,5"]
 
 
 @pytest.mark.parametrize("name", ["total_variation", "smoothing", "depth_weight", "bending", "least_noise"])
@@ -61,12 +75,13 @@ def test_counts_are_whole_and_positive(make: Any, fields: dict[str, Any], name: 
         make(**fields)
 
 
-@pytest.mark.parametrize("text", MODELS)
+@pytest.mark.parametrize("text", NAMES)
 def test_the_schedule_softens_and_ends_with_the_model_at_full_resolution(text: str) -> None:
-    model = Model.parse(text)
+    model = MODELS[text]
     settings = Settings.staged(GRID, model)
     ladder = ["translation", "rigid", "affine", "bspline"]
-    softness = [ladder.index(stage.model.name) for stage in settings.stages if stage.model is not None]
+    names = [model_name(stage.model) for stage in settings.stages if stage.model is not None]
+    softness = [ladder.index(name.partition(":")[0]) for name in names]
     assert softness == sorted(softness)
     assert (settings.stages[-1].coarsen, settings.stages[-1].model) == ((1, 1, 1), model)
     assert {stage.coarsen for stage in settings.stages} <= set(pyramid(GRID))
@@ -75,14 +90,14 @@ def test_the_schedule_softens_and_ends_with_the_model_at_full_resolution(text: s
         assert after.fresh or after.coarsen <= before.coarsen
 
 
-@pytest.mark.parametrize("text", MODELS)
+@pytest.mark.parametrize("text", NAMES)
 def test_settings_print_as_what_makes_them(text: str) -> None:
-    for settings in (Settings.staged(GRID, Model.parse(text)), Settings.plain(Model.parse(text))):
-        assert eval(repr(settings), vars(methods)) == settings
+    for settings in (Settings.staged(GRID, MODELS[text]), Settings.plain(MODELS[text])):
+        assert eval(repr(settings), {**vars(transforms), **vars(methods)}) == settings
 
 
 def test_a_known_motion_leaves_only_the_volume_to_find() -> None:
-    settings = Settings.staged(GRID, Model("affine"))
+    settings = Settings.staged(GRID, Affine)
     fixed = settings.with_known_motion()
     assert all(stage.model is None for stage in fixed.stages)
     assert [stage.coarsen for stage in fixed.stages] == [stage.coarsen for stage in settings.stages]
@@ -92,7 +107,73 @@ def test_only_studies_of_two_visits_have_a_rigid_stage() -> None:
     visit = Visit(projections=torch.ones(1, 8, 8), acquisition=ONE_VIEW)
     for n_visits, expected in ((2, True), (3, False)):
         study = Study(grid=GRID, visits=(visit,) * n_visits)
-        models = [stage.model for stage in Settings.for_study(study, Model("affine")).stages]
-        assert (Model("rigid") in models) is expected
-        assert models[0] == Model("translation")
-        assert models[-1] == Model("affine")
+        models = [stage.model for stage in Settings.for_study(study, Affine).stages]
+        assert (Rigid in models) is expected
+        assert models[0] == Translation
+        assert models[-1] == Affine
+
+
+CHAINS = [chain(Affine, BSpline.spaced(30.0)), Velocity.spaced(30.0), BSpline.shaped((4, 5, 6))]
+
+
+@pytest.mark.parametrize("model", [*MODELS.values(), *CHAINS], ids=model_name)
+def test_settings_survive_json(model: Model) -> None:
+    chosen = (
+        Settings.staged(GRID, model, priors=Priors(bending=0.25)),
+        Settings.plain(model, n_turns=7),
+        Settings.staged(GRID, model, solver=Alternating(volume_steps=4)).with_known_motion(),
+    )
+    for settings in chosen:
+        written = json.dumps(settings_to_dict(settings), sort_keys=True)
+        assert settings_from_dict(json.loads(written)) == settings
+
+
+def test_other_settings_have_other_dictionaries() -> None:
+    settings = Settings.staged(GRID, Affine)
+    others = [
+        replace(settings, tolerance=1e-4),
+        replace(settings, initial_guess=False),
+        replace(settings, stages=settings.stages[1:]),
+        replace(settings, priors=Priors(smoothing=0.02)),
+        replace(settings, solver=Alternating()),
+        Settings.staged(GRID, Rigid),
+    ]
+    texts = {json.dumps(settings_to_dict(one), sort_keys=True) for one in (settings, *others)}
+    assert len(texts) == 1 + len(others)
+
+
+def test_settings_of_a_newer_version_are_refused() -> None:
+    content = settings_to_dict(Settings.plain(Affine)) | {"version": 3}
+    with pytest.raises(
+        DuotomoError, match=r"expected settings of version 2; got version 3\. Use the duotomo"
+    ):
+        settings_from_dict(content)
+
+
+def test_unknown_transforms_and_solvers_are_refused_with_those_known() -> None:
+    content = settings_to_dict(Settings.plain(Affine))
+    content["stages"][0]["model"] = {"transform": "elastic"}
+    known = r"translation, rigid, affine, bspline, velocity, chain; got 'elastic'"
+    with pytest.raises(DuotomoError, match=r"expected a transform of " + known):
+        settings_from_dict(content)
+    assert settings_from_dict(content, models={"elastic": Rigid}).stages[0].model is Rigid
+    content = settings_to_dict(Settings.plain(Affine)) | {"solver": {"kind": "annealing"}}
+    with pytest.raises(DuotomoError, match=r"expected a solver of coupled, alternating; got 'annealing'"):
+        settings_from_dict(content)
+    with pytest.raises(
+        DuotomoError, match=r"expected settings as settings_to_dict writes them; got: KeyError"
+    ):
+        settings_from_dict({"version": 2})
+
+
+def test_a_model_is_no_name() -> None:
+    with pytest.raises(
+        DuotomoError, match=r"Stage: expected a model that builds a transform .* got 'affine'"
+    ):
+        Stage(coarsen=(1, 1, 1), model="affine", n_steps=1)  # type: ignore[arg-type]
+
+
+def test_the_stages_before_a_chain_lead_to_its_first_part() -> None:
+    stages = Settings.staged(GRID, chain(Rigid, BSpline.spaced(30.0))).stages
+    names = list(dict.fromkeys(model_name(stage.model) for stage in stages if stage.model is not None))
+    assert names == ["translation", "rigid", "rigid+bspline:30mm"]

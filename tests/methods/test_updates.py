@@ -7,7 +7,7 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import Estimates, averaged, replaced, symmetric
-from duotomo.transforms import Translation
+from duotomo.transforms import Motion, Translation
 
 GRID = VolumeGrid.on_detector((2, 3, 8), (1.0, 1.0, 1.0))
 SHIFT = Translation(GRID)
@@ -22,9 +22,9 @@ def volume(seed: int) -> torch.Tensor:
 
 def estimates(*shifts_x: int) -> Estimates:
     """Return volumes, and motions by whole voxels, so that resampling is exact."""
-    motion = tuple((SHIFT, torch.tensor([x, 0.0, 0.0]).double()) for x in shifts_x)
+    motions = tuple(Motion(SHIFT, torch.tensor([x, 0.0, 0.0]).double()) for x in shifts_x)
     n = len(shifts_x) + 1
-    return Estimates(volumes=tuple(map(volume, range(n))), grids=(GRID,) * n, motion=motion)
+    return Estimates(volumes=tuple(map(volume, range(n))), grids=(GRID,) * n, motions=motions)
 
 
 def right(f: torch.Tensor, n: int) -> torch.Tensor:
@@ -70,8 +70,8 @@ def test_several_moving_visits_count_alike() -> None:
 @pytest.mark.parametrize("update", [replaced, averaged, symmetric])
 def test_volumes_that_agree_stay_as_they_are(update: object) -> None:
     f = volume(0)
-    motion = ((SHIFT, torch.tensor([1.0, 0.0, 0.0]).double()),)
-    agreeing = Estimates(volumes=(f, right(f, -1)), grids=(GRID, GRID), motion=motion)
+    motions = (Motion(SHIFT, torch.tensor([1.0, 0.0, 0.0]).double()),)
+    agreeing = Estimates(volumes=(f, right(f, -1)), grids=(GRID, GRID), motions=motions)
     for new, old in zip(update(agreeing), agreeing.volumes, strict=True):  # type: ignore[operator]
         torch.testing.assert_close(new, old)
 
@@ -80,7 +80,7 @@ def test_grids_may_differ() -> None:
     wider = VolumeGrid(shape=(2, 3, 12), spacing_mm=(1.0, 1.0, 1.0), center_mm=GRID.center_mm)
     f_1, f_2 = volume(0), torch.nn.functional.pad(volume(1), (2, 2))
     shift = Translation(wider)
-    given = Estimates(volumes=(f_1, f_2), grids=(GRID, wider), motion=((shift, shift.identity()),))
+    given = Estimates(volumes=(f_1, f_2), grids=(GRID, wider), motions=(Motion(shift, shift.identity()),))
     new_1, new_2 = symmetric(given)
     torch.testing.assert_close(new_1, (f_1 + volume(1)) / 2)
     torch.testing.assert_close(new_2, (f_2 + torch.nn.functional.pad(f_1, (2, 2))) / 2)

@@ -18,6 +18,7 @@ from duotomo.transforms import (
     BSpline,
     Composition,
     DisplacementField,
+    Motion,
     Rigid,
     Transform,
     Translation,
@@ -51,7 +52,7 @@ def calls(params: torch.Tensor) -> list[Callable[[], object]]:
         lambda: RIGID.jvp(RIGID.identity(), VOLUME, params),
         lambda: RIGID.vjp(params, VOLUME, VOLUME),
         lambda: RIGID.derivative_images(params, VOLUME),
-        lambda: invert_points(RIGID, params, torch.zeros(3)),
+        lambda: invert_points(Motion(RIGID, params), torch.zeros(3)),
     ]
 
 
@@ -244,9 +245,9 @@ def test_wrong_points(build: Callable[[VolumeGrid], Transform]) -> None:
 
 def test_wrong_points_to_invert() -> None:
     with pytest.raises(ShapeError, match=r"expected xyz_mm \(xyz\) = \(3,\); got \(4, 2\)"):
-        invert_points(RIGID, RIGID.identity(), torch.zeros(4, 2))
+        invert_points(Motion(RIGID, RIGID.identity()), torch.zeros(4, 2))
     with pytest.raises(NonFiniteError, match=r"expected xyz_mm to be finite"):
-        invert_points(SPLINE, SPLINE.identity(), torch.tensor([[0.0, 0.0, math.nan]]))
+        invert_points(Motion(SPLINE, SPLINE.identity()), torch.tensor([[0.0, 0.0, math.nan]]))
 
 
 @pytest.mark.parametrize(
@@ -286,7 +287,7 @@ def test_wrong_masks(measure: Callable[..., object]) -> None:
         with pytest.raises(
             ShapeError, match=rf"{measure.__name__}: expected a mask \(z, y, x\) = .*{message}"
         ):
-            measure(RIGID, params, mask=mask)
+            measure(Motion(RIGID, params), mask=mask)
 
 
 def test_wrong_landmarks() -> None:
@@ -304,7 +305,7 @@ def test_wrong_landmarks() -> None:
     ]
     for moving_mm, reference_mm, error, message in bad:
         with pytest.raises(error, match=r"target_registration_error: " + message):
-            target_registration_error(RIGID, params, moving_mm, reference_mm)
+            target_registration_error(Motion(RIGID, params), moving_mm, reference_mm)
 
 
 def test_wrong_parameters_of_a_bending_energy() -> None:

@@ -56,7 +56,8 @@ def test_affine_displacements_do_not_bend() -> None:
 
 def test_refinement_keeps_the_energy() -> None:
     params = draw_params(SPLINE, seed=4)
-    finer, finer_params = SPLINE.refined(params)
+    refined = SPLINE.refined(params)
+    finer, finer_params = refined.transform, refined.params
     assert BendingEnergy(finer).value(finer_params) == pytest.approx(BendingEnergy(SPLINE).value(params))
 
 

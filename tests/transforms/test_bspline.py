@@ -67,7 +67,8 @@ def test_refinement_moves_no_point(control_shape: tuple[int, int, int]) -> None:
     expected = spline.points(params, points_mm)
     for times in (1, 2):
         before = spline
-        spline, params = spline.refined(params)
+        refined = spline.refined(params)
+        spline, params = refined.transform, refined.params
         assert spline.lattice.spacing_mm == tuple(d / 2 for d in before.lattice.spacing_mm)
         assert spline.lattice.shape == tuple(2 * n - 3 for n in before.lattice.shape)
         assert spline.grid == REFERENCE
@@ -75,7 +76,9 @@ def test_refinement_moves_no_point(control_shape: tuple[int, int, int]) -> None:
 
 
 def test_refinement_of_a_spline_over_a_grid_is_the_finer_spline_over_it() -> None:
-    spline, _ = BSpline.over(REFERENCE, (5, 4, 7)).refined(torch.zeros(3 * 5 * 4 * 7, dtype=torch.float64))
+    spline = (
+        BSpline.over(REFERENCE, (5, 4, 7)).refined(torch.zeros(3 * 5 * 4 * 7, dtype=torch.float64)).transform
+    )
     expected = BSpline.over(REFERENCE, (7, 5, 11)).lattice
     assert spline.lattice.shape == expected.shape
     torch.testing.assert_close(spline.lattice.spacing_mm, expected.spacing_mm)
@@ -143,7 +146,8 @@ def test_a_lattice_may_lie_anywhere() -> None:
     assert float(moved[~beyond].max()) > 0.5
     assert float(moved[beyond].max() if beyond.any() else 0.0) < 1e-14
     # Refined, it lies where it did, and moves what it did where it is complete.
-    finer, finer_params = spline.refined(params)
+    refined = spline.refined(params)
+    finer, finer_params = refined.transform, refined.params
     complete = ((points_mm >= low + 1.5 * spacing_mm) & (points_mm <= high - 1.5 * spacing_mm)).all(dim=-1)
     assert int(complete.sum()) > 5
     away = finer.points(finer_params, points_mm) - spline.points(params, points_mm)

@@ -14,7 +14,7 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid, world_to_voxel
 from duotomo.transforms import DisplacementField, Transform, Translation
 from duotomo.transforms.maps import LatticeMap
-from duotomo.transforms.transform import MOST_IMAGES
+from duotomo.transforms.transform import FEW_PARAMS
 from tests.cases.transforms import MOVING, REFERENCE, centers_mm, draw_params, normal, transforms
 from tests.strategies import grid_pairs
 
@@ -23,7 +23,7 @@ Warped = Callable[[torch.Tensor], torch.Tensor]
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
-few = [(name, build) for name, build in transforms() if build(REFERENCE).n_params <= MOST_IMAGES]
+few = [(name, build) for name, build in transforms() if build(REFERENCE).n_params <= FEW_PARAMS]
 few.append(("tiny displacement field", lambda grid: DisplacementField(grid.coarsen((3, 4, 3)))))
 
 each_transform = pytest.mark.parametrize("build", [pytest.param(b, id=name) for name, b in transforms()])

@@ -14,12 +14,13 @@ from duotomo.transforms import (
     Composition,
     DisplacementField,
     InverseStatus,
+    Motion,
     Rigid,
     Transform,
     Translation,
     Velocity,
     folding,
-    inverse,
+    invert,
     invert_points,
 )
 from tests.cases.transforms import MOVING, REFERENCE, centers_mm, draw_params, normal
@@ -56,7 +57,7 @@ def gentle(transform: Transform) -> torch.Tensor:
     """Return parameters that do not fold."""
     size_voxels = 0.15 if isinstance(transform, DisplacementField) else 0.8
     params = draw_params(transform, seed=1, size_voxels=size_voxels, turn_deg=40.0, stretch=0.1)
-    assert folding(transform, params, GRID).n_folded == 0
+    assert folding(Motion(transform, params), GRID).n_folded == 0
     return params
 
 
@@ -72,35 +73,35 @@ def folded() -> torch.Tensor:
 def test_a_closed_form_undoes_and_is_undone(transform: Transform, seed: int) -> None:
     params = draw_params(transform, seed=seed)
     points_mm = 40 * normal((50, 3), seed=seed)
-    result = inverse(transform, params)
+    result = invert(Motion(transform, params))
     assert result.status is InverseStatus.CLOSED_FORM
     assert result.residual_mm < 1e-10
     assert result.folding is None
     there_mm = transform.points(params, points_mm)
     assert float((there_mm - points_mm).norm(dim=-1).max()) > 0.5
-    assert float((result.transform.points(result.params, there_mm) - points_mm).abs().max()) < 1e-9
-    back_mm = result.transform.points(result.params, points_mm)
+    assert float((result.motion.points(there_mm) - points_mm).abs().max()) < 1e-9
+    back_mm = result.motion.points(points_mm)
     assert float((transform.points(params, back_mm) - points_mm).abs().max()) < 1e-9
 
 
 @each_closed
 def test_the_inverse_of_the_inverse_is_the_transform(transform: Transform) -> None:
     params = draw_params(transform, seed=1)
-    back = inverse(transform, params)
-    again = inverse(back.transform, back.params)
+    back = invert(Motion(transform, params))
+    again = invert(back.motion)
     points_mm = 40 * normal((50, 3), seed=2)
     expected = transform.points(params, points_mm)
-    assert float((again.transform.points(again.params, points_mm) - expected).abs().max()) < 1e-9
+    assert float((again.motion.points(points_mm) - expected).abs().max()) < 1e-9
 
 
 def test_the_inverse_of_a_velocity_says_how_far_it_is_off() -> None:
     flow = Velocity.over(GRID, (5, 5, 5))
     params = draw_params(flow, seed=1, size_voxels=1.0)
-    result = inverse(flow, params)
+    result = invert(Motion(flow, params))
     assert result.status is InverseStatus.CLOSED_FORM
-    assert torch.equal(result.params, -params)
+    assert torch.equal(result.motion.params, -params)
     points_mm = centers_mm(GRID)
-    away = flow.points(params, result.transform.points(result.params, points_mm)) - points_mm
+    away = flow.points(params, result.motion.points(points_mm)) - points_mm
     assert result.residual_mm == pytest.approx(float(away.norm(dim=-1).max()), rel=1e-6)
     assert 0 < result.residual_mm < 0.1
 
@@ -110,7 +111,7 @@ def test_points_come_back_to_the_tolerance(transform: Transform) -> None:
     params, start_mm = gentle(transform), centers_mm(GRID)[::3, ::3, ::3]
     there_mm = transform.points(params, start_mm)
     for tolerance_mm in (1e-3, 1e-8):
-        found = invert_points(transform, params, there_mm, tolerance_mm=tolerance_mm)
+        found = invert_points(Motion(transform, params), there_mm, tolerance_mm=tolerance_mm)
         assert found.status is InverseStatus.CONVERGED
         assert found.xyz_mm.shape == start_mm.shape
         assert found.residual_mm.shape == start_mm.shape[:-1]
@@ -124,10 +125,10 @@ def test_points_come_back_to_the_tolerance(transform: Transform) -> None:
 def test_points_that_did_not_come_back_are_said_to_have_not() -> None:
     params = gentle(SPLINE)
     there_mm = SPLINE.points(params, centers_mm(GRID)[::3, ::3, ::3])
-    few = invert_points(SPLINE, params, there_mm, tolerance_mm=1e-10, max_steps=1)
+    few = invert_points(Motion(SPLINE, params), there_mm, tolerance_mm=1e-10, max_steps=1)
     assert few.status is InverseStatus.NOT_CONVERGED
     assert float(few.residual_mm.max()) > 1e-10
-    many = invert_points(SPLINE, params, there_mm, tolerance_mm=1e-10)
+    many = invert_points(Motion(SPLINE, params), there_mm, tolerance_mm=1e-10)
     assert float(many.residual_mm.max()) < float(few.residual_mm.max())
 
 
@@ -135,7 +136,7 @@ def test_points_of_a_fold_are_reached_all_the_same() -> None:
     # Several points go there; any of them will do, and none is an error.
     params = folded()
     there_mm = SPLINE.points(params, centers_mm(GRID)[::2, ::2, ::2])
-    found = invert_points(SPLINE, params, there_mm)
+    found = invert_points(Motion(SPLINE, params), there_mm)
     reached = found.residual_mm <= 1e-6
     assert float(reached.double().mean()) > 0.9
     assert found.status is (InverseStatus.CONVERGED if reached.all() else InverseStatus.NOT_CONVERGED)
@@ -144,42 +145,42 @@ def test_points_of_a_fold_are_reached_all_the_same() -> None:
 @each_open
 def test_an_inverse_on_a_grid_undoes_at_every_centre(transform: Transform) -> None:
     params = gentle(transform)
-    result = inverse(transform, params, GRID, tolerance_mm=1e-8)
+    result = invert(Motion(transform, params), GRID, tolerance_mm=1e-8)
     assert result.status is InverseStatus.CONVERGED
-    assert isinstance(result.transform, DisplacementField)
-    assert result.transform.grid == GRID
+    assert isinstance(result.motion.transform, DisplacementField)
+    assert result.motion.transform.grid == GRID
     assert result.folding is not None
     assert result.folding.n_folded == 0
     centers = centers_mm(GRID)
-    away = transform.points(params, result.transform.points(result.params, centers)) - centers
+    away = transform.points(params, result.motion.points(centers)) - centers
     assert float(away.norm(dim=-1).max()) <= 1e-8 * (1 + 1e-3)
     assert result.residual_mm == pytest.approx(float(away.norm(dim=-1).max()), abs=1e-10)
 
 
 def test_an_inverse_is_made_on_the_transforms_own_grid_unless_told() -> None:
-    assert inverse(SPLINE, gentle(SPLINE)).transform.grid == GRID
-    assert inverse(SPLINE, gentle(SPLINE), MOVING).transform.grid == MOVING
+    assert invert(Motion(SPLINE, gentle(SPLINE))).motion.grid == GRID
+    assert invert(Motion(SPLINE, gentle(SPLINE)), MOVING).motion.grid == MOVING
 
 
 def test_an_inverse_between_centres_is_linear() -> None:
     params = gentle(SPLINE)
-    result = inverse(SPLINE, params)
+    result = invert(Motion(SPLINE, params))
     inner = centers_mm(GRID)[1:-1, 1:-1, 1:-1].reshape(-1, 3)
     spacing_mm = torch.tensor(GRID.spacing_mm[::-1], dtype=torch.float64)
     between = inner + (torch.rand(inner.shape, generator=torch.Generator().manual_seed(1)) - 0.5) * spacing_mm
-    away = SPLINE.points(params, result.transform.points(result.params, between)) - between
+    away = SPLINE.points(params, result.motion.points(between)) - between
     assert 1e-4 < float(away.norm(dim=-1).max()) < 0.1
 
 
 def test_too_few_steps_are_said_to_be_too_few() -> None:
-    result = inverse(SPLINE, gentle(SPLINE), tolerance_mm=1e-10, max_steps=2)
+    result = invert(Motion(SPLINE, gentle(SPLINE)), tolerance_mm=1e-10, max_steps=2)
     assert result.status is InverseStatus.NOT_CONVERGED
     assert result.residual_mm > 1e-10
 
 
 def test_a_fold_is_named_by_its_place() -> None:
     params = folded()
-    where = folding(SPLINE, params)
+    where = folding(Motion(SPLINE, params))
     assert where.n_folded > 0
     x, y, z = where.worst_mm
     expected = (
@@ -187,8 +188,8 @@ def test_a_fold_is_named_by_its_place() -> None:
         f"{where.lowest_determinant:.3g}) at (x, y, z) = ({x:.4g}, {y:.4g}, {z:.4g}) mm"
     )
     with pytest.warns(RuntimeWarning, match=re.escape(expected)):
-        result = inverse(SPLINE, params)
+        result = invert(Motion(SPLINE, params))
     assert result.status is InverseStatus.FOLDED
     assert result.folding == where
     assert result.residual_mm > 0
-    assert bool(torch.isfinite(result.params).all())
+    assert bool(torch.isfinite(result.motion.params).all())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.methods.level import FINEST, Factors, coarsening
 from duotomo.transforms import Affine, ChainModel, Model, Rigid, Translation
+from duotomo.transforms.models import model_repr
 
 LEAST_VOXELS = 12
 """A level of the pyramid has at least so many voxels along its longest axis, and a third along the others."""
@@ -54,6 +55,11 @@ class Stage:
                 f"Stage: expected a model that builds a transform on a grid, such as Affine or "
                 f"BSpline.spaced(25.0); got {self.model!r}. Pass the class, not its name."
             )
+
+    def __repr__(self) -> str:
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        shown = {**{name: repr(value) for name, value in values.items()}, "model": model_repr(self.model)}
+        return f"Stage({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
 
 def check_counts(where: str, **counts: int) -> None:

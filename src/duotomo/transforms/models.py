@@ -95,6 +95,10 @@ class LatticeModel:
         _check_shape(_class_name(self.transform), (n_z, n_y, n_x))
         return self.transform.over(grid, (n_z, n_y, n_x))
 
+    def __repr__(self) -> str:
+        made = f"spaced({self.spacing_mm})" if self.control_shape is None else f"shaped({self.control_shape})"
+        return f"{_class_name(self.transform)}.{made}"
+
     def __str__(self) -> str:
         lattice = f"{self.spacing_mm:g}mm" if self.control_shape is None else _counts(self.control_shape)
         return f"{model_name(self.transform)}:{lattice}"
@@ -132,6 +136,9 @@ class ChainModel:
             `T(x) = T_n(... T_1(x))`.
         """
         return Composition(*(part(grid) for part in self.parts))
+
+    def __repr__(self) -> str:
+        return f"chain({', '.join(map(model_repr, self.parts))})"
 
     def __str__(self) -> str:
         return "+".join(map(model_name, self.parts))
@@ -180,6 +187,11 @@ def model_name(model: object) -> str:
     ('affine', 'bspline:9,9,9')
     """
     return model.__name__.lower() if isinstance(model, type) else str(model)
+
+
+def model_repr(model: object) -> str:
+    """Return the Python expression of a model: the name of a class, or the `repr` of an object."""
+    return model.__name__ if isinstance(model, type) else repr(model)
 
 
 def _class_name(model: object) -> str:
