@@ -48,9 +48,11 @@ test: $(DEV) $(VIEWER) ## run the tests
 
 check: lint types layers docs test ## run everything that continuous integration runs
 
-lint: $(DEV) ## check style, formatting, and the workflow of continuous integration
+lint: $(DEV) ## check style and formatting, and files that other programs read
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
+	@$(BIN)/pre-commit validate-config
 	@echo "lint: clean"
 
 types: $(DEV) ## check types

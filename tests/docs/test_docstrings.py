@@ -19,7 +19,7 @@ griffe = pytest.importorskip("griffe")
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-PRIVATE = {"kernels", "cli", "experiments"}
+PRIVATE = {"kernels", "cli"}
 """Parts that are no library: loops behind operators, and commands, which describe themselves with --help."""
 MODULES = {path.stem for path in (SOURCE / "duotomo").glob("[a-z]*.py")}
 PACKAGES = sorted(
