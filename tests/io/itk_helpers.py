@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.io.libraries import simpleitk
-from duotomo.transforms import Transform
+from duotomo.transforms import Motion
 
 # Through duotomo's own loader, which keeps SWIG's warnings from becoming errors.
 sitk = simpleitk()
@@ -25,11 +25,9 @@ def moved_by_itk(itk: Any, xyz_mm: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([itk.TransformPoint((LPS * point).tolist()) for point in xyz_mm]) * LPS
 
 
-def moved_by_us(
-    transform: Transform, params: torch.Tensor, xyz_mm: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return where a transform takes points, (n, xyz)."""
-    return transform.points(params, torch.from_numpy(xyz_mm.copy())).numpy()
+def moved_by_us(motion: Motion, xyz_mm: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return where a motion takes points, (n, xyz)."""
+    return motion.points(torch.from_numpy(xyz_mm.copy())).numpy()
 
 
 def points_on(grid: VolumeGrid, *, n: int = 60, seed: int = 0, inset: float = 0.0) -> NDArray[np.float64]:

@@ -15,10 +15,12 @@ import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.io import SavedResult
-from duotomo.methods.state import Record, Result, State
+from duotomo.io.fingerprint import Fingerprint
+from duotomo.methods.result import Result
+from duotomo.methods.state import State
 from duotomo.methods.study import Study, Visit
-from duotomo.solvers import Status
-from duotomo.transforms import Affine, BSpline, Transform
+from duotomo.solvers import Status, Step
+from duotomo.transforms import Affine, BSpline, Motion, Transform
 
 GRID = VolumeGrid.on_detector((4, 6, 5), (1.1, 0.7, 0.3), gap_mm=3.0)
 SEEN = VolumeGrid.on_detector((3, 6, 5), (1.5, 0.7, 0.3), gap_mm=2.5)
@@ -30,7 +32,7 @@ SCAN = Acquisition.arc(
     detector_shape=(6, 7),
     pixel_spacing_mm=(0.8, 0.6),
 )
-FINGERPRINT = "study=1 method=simultaneous settings=2 duotomo=3"
+FINGERPRINT = Fingerprint(study="1", method="simultaneous", settings="2", duotomo="3")
 
 
 def draw(*shape: int, seed: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -46,14 +48,14 @@ def study(dtype: torch.dtype = torch.float32) -> Study:
     return Study(grid=GRID, visits=tuple(visits))
 
 
-def history(n_steps: int) -> tuple[Record, ...]:
+def history(n_steps: int) -> tuple[Step, ...]:
     """Return steps whose numbers have no short decimals; the last is not finite."""
     values = np.random.default_rng(0).random((n_steps, 4)).tolist()
-    records = [
-        Record(
+    steps = [
+        Step(
             stage=i // 2,
             what=("translation at 4 mm", 'a "name", with commas', "größer")[i % 3],
-            step=i + 1,
+            number=i + 1,
             objective=a * 1e9,
             gradient_norm=b if i < n_steps - 1 else float("inf"),
             step_size=c * 1e-12,
@@ -62,7 +64,7 @@ def history(n_steps: int) -> tuple[Record, ...]:
         )
         for i, (a, b, c, d) in enumerate(values)
     ]
-    return tuple(records)
+    return tuple(steps)
 
 
 def state(seed: int = 0, dtype: torch.dtype = torch.float32, n_steps: int = 5) -> State:
@@ -106,8 +108,9 @@ def result(seed: int = 0, dtype: torch.dtype = torch.float32, transforms: Any = 
         grid=GRID,
         volume=draw(*GRID.shape, seed=seed, dtype=dtype),
         others={"moving_1": draw(*GRID.shape, seed=seed + 50, dtype=dtype)},
-        transforms=moved,
-        params=tuple(draw(t.n_params, seed=seed + t.n_params, dtype=torch.float64) for t in moved),
+        motions=tuple(
+            Motion(t, draw(t.n_params, seed=seed + t.n_params, dtype=torch.float64)) for t in moved
+        ),
         status=Status.STEP_LIMIT,
         reason="The limit of 20 steps was reached.",
         applications=99 + seed,
@@ -124,8 +127,8 @@ def same_result(saved: SavedResult, written: Result) -> bool:
         and same(saved.volume, written.volume)
         and list(saved.others) == list(written.others)
         and all(same(saved.others[name], volume) for name, volume in written.others.items())
-        and saved.models == tuple(type(transform).__name__ for transform in written.transforms)
-        and all(same(a, b) for a, b in zip(saved.params, written.params, strict=True))
+        and saved.models == tuple(type(motion.transform).__name__ for motion in written.motions)
+        and all(same(a, b.params) for a, b in zip(saved.params, written.motions, strict=True))
     )
 
 

@@ -14,8 +14,9 @@ import torch
 
 import duotomo
 from duotomo.io import CheckpointFile, FileError, fingerprint
-from duotomo.methods.models import Model
+from duotomo.io.fingerprint import Fingerprint
 from duotomo.methods.settings import Settings
+from duotomo.transforms import Affine
 from tests.io.saved_helpers import (
     FINGERPRINT,
     GRID,
@@ -162,16 +163,17 @@ def test_a_truncated_file_is_refused(share: float, file: CheckpointFile) -> None
 @pytest.mark.parametrize(
     ("other", "names"),
     [
-        ("study=9 method=simultaneous settings=2 duotomo=3", "another study"),
-        ("study=1 method=iterative settings=7 duotomo=3", "another method and another settings"),
-        ("study=1 method=simultaneous settings=2 duotomo=4", "another duotomo"),
-        ("study=1  method=simultaneous settings=2 duotomo=3", "another fingerprint"),
+        ({"study": "9"}, "another study"),
+        ({"method": "iterative", "settings": "7"}, "another method and another settings"),
+        ({"duotomo": "4"}, "another duotomo"),
     ],
 )
-def test_a_state_of_another_computation_is_refused(other: str, names: str, file: CheckpointFile) -> None:
+def test_a_state_of_another_computation_is_refused(
+    other: dict[str, str], names: str, file: CheckpointFile
+) -> None:
     file.save(state())
     with pytest.raises(FileError, match=rf"expected the state of this computation; got .* {names}\. Choose"):
-        replace(file, fingerprint=other).load()
+        replace(file, fingerprint=replace(FINGERPRINT, **other)).load()
 
 
 def test_other_files_are_refused(file: CheckpointFile) -> None:
@@ -194,7 +196,7 @@ def test_a_state_that_makes_no_sense_is_refused(file: CheckpointFile) -> None:
 
 
 def test_the_fingerprint_is_that_of_all_that_matters() -> None:
-    def of(**changes: object) -> str:
+    def of(**changes: object) -> Fingerprint:
         return fingerprint(study(), **({"method": "simultaneous", "settings": (1, 2)} | changes))  # type: ignore[arg-type]
 
     base = of()
@@ -220,12 +222,12 @@ def test_the_fingerprint_is_the_same_in_every_process() -> None:
     code = """
 from duotomo.io import fingerprint
 from duotomo.methods.settings import Settings
-from duotomo.methods.models import Model
+from duotomo.transforms import Affine
 from tests.io.saved_helpers import GRID, study
-print(fingerprint(study(), method="m", settings=Settings.staged(GRID, Model("affine"))))
+print(fingerprint(study(), method="m", settings=Settings.staged(GRID, Affine)))
 """
-    here = fingerprint(study(), method="m", settings=Settings.staged(GRID, Model("affine")))
-    assert _python(code, hashseed="1").stdout.strip() == here
+    here = fingerprint(study(), method="m", settings=Settings.staged(GRID, Affine))
+    assert _python(code, hashseed="1").stdout.strip() == str(here)
 
 
 @pytest.mark.gpu

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.io import FileError, read_displacement, write_displacement
-from duotomo.transforms import DisplacementField
+from duotomo.transforms import DisplacementField, Motion
 from tests.cases.transforms import MOVING, REFERENCE, TransformCase, draw_params, transforms
 from tests.io.itk_helpers import (
     GRID,
@@ -39,9 +39,9 @@ def voxel_centers(grid: VolumeGrid) -> NDArray[np.float64]:
     return voxel_to_world(grid, index.reshape(-1, 3))
 
 
-def random_field(grid: VolumeGrid, *, seed: int = 0) -> tuple[DisplacementField, torch.Tensor]:
+def random_field(grid: VolumeGrid, *, seed: int = 0) -> Motion:
     field = DisplacementField(grid)
-    return field, draw_params(field, seed=seed)
+    return Motion(field, draw_params(field, seed=seed))
 
 
 def same_place(got: VolumeGrid, expected: VolumeGrid) -> None:
@@ -54,11 +54,11 @@ def same_place(got: VolumeGrid, expected: VolumeGrid) -> None:
 @each
 def test_itk_moves_voxels_where_the_transform_does(case: TransformCase, suffix: str, tmp_path: Path) -> None:
     transform = case[1](REFERENCE)
-    params, path = draw_params(transform, seed=1), tmp_path / f"u{suffix}"
-    write_displacement(path, transform, params, MOVING)
+    motion, path = Motion(transform, draw_params(transform, seed=1)), tmp_path / f"u{suffix}"
+    write_displacement(path, motion, MOVING)
     itk = sitk.DisplacementFieldTransform(sitk.ReadImage(str(path), sitk.sitkVectorFloat64))
     xyz_mm = voxel_centers(MOVING)
-    ours = moved_by_us(transform, params, xyz_mm)
+    ours = moved_by_us(motion, xyz_mm)
     # NIfTI keeps the grid in float32, so that ITK's voxels are off by 1e-7 of their places.
     close_mm = 1e-9 if suffix == ".mha" else 1e-5
     np.testing.assert_allclose(moved_by_itk(itk, xyz_mm), ours, rtol=0, atol=close_mm)
@@ -69,13 +69,13 @@ def test_itk_moves_voxels_where_the_transform_does(case: TransformCase, suffix: 
 
 @suffixes
 def test_itk_moves_points_between_voxels_alike(suffix: str, tmp_path: Path) -> None:
-    field, params = random_field(GRID)
-    write_displacement(tmp_path / f"u{suffix}", field, params, GRID)
+    motion = random_field(GRID)
+    write_displacement(tmp_path / f"u{suffix}", motion, GRID)
     image = sitk.ReadImage(str(tmp_path / f"u{suffix}"), sitk.sitkVectorFloat64)
     xyz_mm = points_on(GRID)
     theirs = moved_by_itk(sitk.DisplacementFieldTransform(image), xyz_mm)
     close_mm = 1e-9 if suffix == ".mha" else 1e-5
-    np.testing.assert_allclose(theirs, moved_by_us(field, params, xyz_mm), rtol=0, atol=close_mm)
+    np.testing.assert_allclose(theirs, moved_by_us(motion, xyz_mm), rtol=0, atol=close_mm)
 
 
 @suffixes
@@ -84,28 +84,28 @@ def test_reading_gives_the_same_field_back(
     suffix: str, grid: VolumeGrid, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("field") / f"u{suffix}"
-    field, params = random_field(grid)
-    write_displacement(path, field, params, grid)
-    again, params_again = read_displacement(path)
+    motion = random_field(grid)
+    write_displacement(path, motion, grid)
+    again = read_displacement(path)
     same_place(again.grid, grid)
-    torch.testing.assert_close(params_again, params, rtol=1e-6, atol=0)
+    torch.testing.assert_close(again.params, motion.params, rtol=1e-6, atol=0)
 
 
 @suffixes
 def test_decimals_survive(suffix: str, tmp_path: Path) -> None:
     grid = VolumeGrid.on_detector((3, 4, 5), (1.0, 0.1, 0.085), gap_mm=17.3)
-    field, params = random_field(grid)
-    write_displacement(tmp_path / f"u{suffix}", field, params, grid)
-    again, params_again = read_displacement(tmp_path / f"u{suffix}")
+    motion = random_field(grid)
+    write_displacement(tmp_path / f"u{suffix}", motion, grid)
+    again = read_displacement(tmp_path / f"u{suffix}")
     assert again.grid.spacing_mm == grid.spacing_mm
     np.testing.assert_allclose(again.grid.center_mm, grid.center_mm, rtol=0, atol=1e-12)
-    torch.testing.assert_close(params_again, params, rtol=0, atol=1e-12)
+    torch.testing.assert_close(again.params, motion.params, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("suffix", [".nii", ".nii.gz"])
 def test_nibabel_sees_the_grid_and_the_values(suffix: str, tmp_path: Path) -> None:
-    field, params = random_field(GRID)
-    write_displacement(tmp_path / f"u{suffix}", field, params, GRID)
+    motion = random_field(GRID)
+    write_displacement(tmp_path / f"u{suffix}", motion, GRID)
     image = nibabel.load(tmp_path / f"u{suffix}")
     assert image.shape == (*GRID.shape[::-1], 1, 3)
     assert image.get_data_dtype() == np.float64
@@ -117,7 +117,7 @@ def test_nibabel_sees_the_grid_and_the_values(suffix: str, tmp_path: Path) -> No
         np.testing.assert_allclose(affine[:3, 3], voxel_to_world(GRID, (0, 0, 0)), rtol=1e-6)
         np.testing.assert_allclose(corner_mm[:3], voxel_centers(GRID)[-1], rtol=1e-6)
     i, j, k = 2, 3, 1
-    u_mm = field.displacement(params)[:, k, j, i].numpy()
+    u_mm = motion.displacement()[:, k, j, i].numpy()
     np.testing.assert_allclose(image.get_fdata()[i, j, k, 0], LPS * u_mm, rtol=1e-12)
 
 
@@ -130,11 +130,11 @@ def test_images_that_simpleitk_wrote(which: str, suffix: str, tmp_path: Path) ->
     image.SetSpacing((0.5, 1.25, 2.0))
     image.SetDirection(directions()[which].ravel().tolist())
     sitk.WriteImage(image, str(tmp_path / f"u{suffix}"))
-    field, params = read_displacement(tmp_path / f"u{suffix}")
+    motion = read_displacement(tmp_path / f"u{suffix}")
     itk = sitk.DisplacementFieldTransform(image)
-    xyz_mm = points_on(field.grid, inset=1e-6)
+    xyz_mm = points_on(motion.grid, inset=1e-6)
     theirs = moved_by_itk(itk, xyz_mm)
-    np.testing.assert_allclose(moved_by_us(field, params, xyz_mm), theirs, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(moved_by_us(motion, xyz_mm), theirs, rtol=0, atol=1e-9)
     assert np.abs(theirs - xyz_mm).max() > 0.3
 
 
@@ -152,8 +152,8 @@ def nifti(path: Path, *, intent: int = 1007, shape: tuple[int, ...] = (3, 4, 5, 
 @pytest.mark.parametrize(("intent", "expected"), [(1006, [1.0, 2.0, 3.0]), (1007, [-1.0, -2.0, 3.0])])
 def test_intents_say_along_which_axes_vectors_are(intent: int, expected: list[float], tmp_path: Path) -> None:
     path = nifti(tmp_path / "u.nii", intent=intent)
-    field, params = read_displacement(path)
-    assert field.displacement(params)[:, 1, 1, 1].tolist() == expected
+    motion = read_displacement(path)
+    assert motion.displacement()[:, 1, 1, 1].tolist() == expected
     # ITK agrees.
     image = sitk.ReadImage(str(path), sitk.sitkVectorFloat64)
     assert (LPS * image[1, 1, 1]).tolist() == expected
@@ -167,11 +167,11 @@ def test_a_quarter_turn_in_a_quaternion_is_not_oblique(tmp_path: Path) -> None:
     image.set_qform(affine, 1)
     image.header.set_intent(1006)
     image.to_filename(tmp_path / "u.nii")
-    field, params = read_displacement(tmp_path / "u.nii")
-    assert field.grid.shape == (5, 3, 4)
-    assert field.grid.spacing_mm == (1.1, 0.9, 0.7)
+    motion = read_displacement(tmp_path / "u.nii")
+    assert motion.grid.shape == (5, 3, 4)
+    assert motion.grid.spacing_mm == (1.1, 0.9, 0.7)
     # Index (i, j, k) = (0, 3, 0) has the least x, and the least y.
-    np.testing.assert_allclose(field.displacement(params)[:, 0, 0, 0], values[0, 3, 0, 0], rtol=1e-12)
+    np.testing.assert_allclose(motion.displacement()[:, 0, 0, 0], values[0, 3, 0, 0], rtol=1e-12)
 
 
 @suffixes
@@ -186,7 +186,7 @@ def test_oblique_images_are_refused(suffix: str, tmp_path: Path) -> None:
 @suffixes
 def test_images_cut_short_are_refused(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"u{suffix}"
-    write_displacement(path, *random_field(GRID), GRID)
+    write_displacement(path, random_field(GRID), GRID)
     data = path.read_bytes()
     for n in [*range(0, len(data), len(data) // 12), *range(len(data) - 12, len(data))]:
         path.write_bytes(data[:n])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from duotomo.io import FileError, read_transform, write_transform
-from duotomo.transforms import Affine, BSpline, Composition, DisplacementField, Transform, Translation
+from duotomo.transforms import Affine, BSpline, Composition, DisplacementField, Motion, Transform, Translation
 from tests.cases.transforms import draw_params
 from tests.io.itk_helpers import GRID, sitk, text_file
 
@@ -33,7 +33,7 @@ TWO_IN_HDF5 = (
 
 def written(path: Path, transform: Transform) -> bytes:
     """Write a transform through SimpleITK, in any of its formats, and return the file."""
-    write_transform(path.with_suffix(".h5"), transform, draw_params(transform, seed=1))
+    write_transform(path.with_suffix(".h5"), Motion(transform, draw_params(transform, seed=1)))
     sitk.WriteTransform(sitk.ReadTransform(str(path.with_suffix(".h5"))), str(path))
     return path.read_bytes()
 
@@ -110,8 +110,8 @@ def test_damaged_text_is_refused(text: str, match: str, tmp_path: Path) -> None:
 def test_the_same_text_undamaged_is_read(tmp_path: Path) -> None:
     path = text_file(tmp_path / "t.tfm", AFFINE, PARAMS, "0 0 0")
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    transform, params = read_transform(path, GRID)
-    assert transform.physical(params)["translation_mm"].tolist() == [-0.25, -0.5, 0.75]
+    motion = read_transform(path, GRID)
+    assert motion.physical()["translation_mm"].tolist() == [-0.25, -0.5, 0.75]
 
 
 @pytest.mark.parametrize("suffix", [".tfm", ".h5", ".mat", ".txt"])

@@ -13,7 +13,8 @@ import torch
 
 import duotomo
 from duotomo.io import CheckpointFile, fingerprint
-from duotomo.methods import Record, simultaneous
+from duotomo.methods import simultaneous
+from duotomo.solvers import Step
 from tests.cli.tiny import short_blocks, tiny_study
 
 METHOD = "simultaneous"
@@ -25,12 +26,12 @@ from duotomo.methods import simultaneous
 from tests.cli.tiny import short_blocks, tiny_study
 study, settings = tiny_study(), short_blocks()
 checkpoint = CheckpointFile(sys.argv[1], fingerprint(study, method="simultaneous", settings=settings))
-simultaneous(study, settings, on_step=lambda record: print(record.step, flush=True), checkpoint=checkpoint)
+simultaneous(study, settings, on_step=lambda step: print(step.number, flush=True), checkpoint=checkpoint)
 """
 
 
-def untimed(history: tuple[Record, ...]) -> list[Record]:
-    return [replace(record, seconds=0.0) for record in history]
+def untimed(history: tuple[Step, ...]) -> list[Step]:
+    return [replace(step, seconds=0.0) for step in history]
 
 
 def test_a_run_killed_three_times_gives_the_same_result(tmp_path: Path) -> None:
@@ -52,12 +53,12 @@ def test_a_run_killed_three_times_gives_the_same_result(tmp_path: Path) -> None:
     assert left_off is not None
     assert 0 < len(left_off.history) < n_steps
 
-    steps: list[Record] = []
+    steps: list[Step] = []
     found = simultaneous(study, settings, on_step=steps.append, checkpoint=checkpoint)
 
     assert len(steps) == n_steps - len(left_off.history)
     assert torch.equal(found.volume, expected.volume)
-    assert all(torch.equal(a, b) for a, b in zip(found.params, expected.params, strict=True))
+    assert all(torch.equal(a.params, b.params) for a, b in zip(found.motions, expected.motions, strict=True))
     assert untimed(found.history) == untimed(expected.history)
     assert (found.status, found.reason) == (expected.status, expected.reason)
     assert found.applications == expected.applications
@@ -68,7 +69,7 @@ def test_a_finished_run_resumes_to_its_result(tmp_path: Path) -> None:
     study, settings = tiny_study(), short_blocks()
     checkpoint = CheckpointFile(tmp_path / "c.h5", fingerprint(study, method=METHOD, settings=settings))
     first = simultaneous(study, settings, checkpoint=checkpoint)
-    steps: list[Record] = []
+    steps: list[Step] = []
     again = simultaneous(study, settings, on_step=steps.append, checkpoint=checkpoint)
     assert steps == []
     assert torch.equal(first.volume, again.volume)

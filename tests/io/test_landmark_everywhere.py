@@ -25,7 +25,7 @@ from duotomo.io import (
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.registration import write_deformable_registration, write_spatial_registration
 from duotomo.io.dicom.tomosynthesis import read_tomosynthesis, write_tomosynthesis
-from duotomo.transforms import Affine
+from duotomo.transforms import Affine, Motion
 from tests.io.itk_helpers import sitk
 
 CLOSE_MM = 1e-3
@@ -126,9 +126,10 @@ AFFINE = Affine(GRID)
 PARAMS = AFFINE.params(
     matrix=[[0.99, -0.06, 0.02], [0.05, 1.02, 0.01], [-0.01, 0.03, 0.97]], translation_mm=(0.31, -0.4, 0.6)
 )
+MOTION = Motion(AFFINE, PARAMS)
 SEEN_MM = voxel_to_world(GRID, (2.3, 4.6, 4.1))
 """The landmark in the moving frame, between voxels; `MEANT_MM` is where the reference has it."""
-MEANT_MM = AFFINE.points(PARAMS, torch.from_numpy(SEEN_MM.copy())).numpy()
+MEANT_MM = MOTION.points(torch.from_numpy(SEEN_MM.copy())).numpy()
 
 FIXED, MOVING = Identity.anonymous("fixed"), Identity.anonymous("moving")
 
@@ -144,8 +145,8 @@ def by_itk_transform(path: Path) -> Point:
 
 
 def by_our_transform(path: Path) -> Point:
-    transform, params = read_transform(path, GRID)
-    return transform.points(params, torch.from_numpy(SEEN_MM.copy())).numpy()
+    motion = read_transform(path, GRID)
+    return motion.points(torch.from_numpy(SEEN_MM.copy())).numpy()
 
 
 def by_itk_displacement(path: Path) -> Point:
@@ -161,8 +162,8 @@ def by_nibabel_displacement(path: Path) -> Point:
 
 
 def by_our_displacement(path: Path) -> Point:
-    field, params = read_displacement(path)
-    return field.points(params, torch.from_numpy(SEEN_MM.copy())).numpy()
+    motion = read_displacement(path)
+    return motion.points(torch.from_numpy(SEEN_MM.copy())).numpy()
 
 
 def by_dicom_matrix(path: Path) -> Point:
@@ -182,19 +183,19 @@ def by_dicom_vectors(path: Path) -> Point:
 
 
 def write_matrix(path: Path) -> None:
-    write_spatial_registration(path, AFFINE, PARAMS, fixed=FIXED, moving=MOVING)
+    write_spatial_registration(path, MOTION, fixed=FIXED, moving=MOVING)
 
 
 def write_vectors(path: Path) -> None:
-    write_deformable_registration(path, AFFINE, PARAMS, GRID, fixed=FIXED, moving=MOVING)
+    write_deformable_registration(path, MOTION, GRID, fixed=FIXED, moving=MOVING)
 
 
 def write_itk(path: Path) -> None:
-    write_transform(path, AFFINE, PARAMS)
+    write_transform(path, MOTION)
 
 
 def write_field(path: Path) -> None:
-    write_displacement(path, AFFINE, PARAMS, GRID)
+    write_displacement(path, MOTION, GRID)
 
 
 @pytest.mark.parametrize(

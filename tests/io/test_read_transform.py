@@ -100,14 +100,14 @@ def points_in(itk: Any, *, inset: float) -> NDArray[np.float64]:
 def test_linear_transforms(kind: str, suffix: str, tmp_path: Path) -> None:
     itk = LINEAR[kind]()
     sitk.WriteTransform(itk, str(tmp_path / f"t{suffix}"))
-    transform, params = read_transform(tmp_path / f"t{suffix}", GRID)
+    motion = read_transform(tmp_path / f"t{suffix}", GRID)
     xyz_mm = points_on(GRID)
     theirs = moved_by_itk(itk, xyz_mm)
-    np.testing.assert_allclose(moved_by_us(transform, params, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
-    assert type(transform) is (Translation if kind == "Translation" else Affine)
-    assert transform.grid == GRID
+    np.testing.assert_allclose(moved_by_us(motion, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
+    assert type(motion.transform) is (Translation if kind == "Translation" else Affine)
+    assert motion.grid == GRID
     if hasattr(itk, "GetCenter"):
-        assert transform.center_mm.tolist() == list(LPS * CENTER_MM)
+        assert motion.transform.center_mm.tolist() == list(LPS * CENTER_MM)
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_linear_transforms(kind: str, suffix: str, tmp_path: Path) -> None:
 )
 def test_linear_transforms_that_simpleitk_cannot_make(kind: str, numbers: str, tmp_path: Path) -> None:
     path = text_file(tmp_path / "t.tfm", kind, numbers, "4.1 8.3 16.7")
-    transform, params = read_transform(path, GRID)
+    motion = read_transform(path, GRID)
     xyz_mm = points_on(GRID)
     theirs = moved_by_itk(sitk.ReadTransform(str(path)), xyz_mm)
-    np.testing.assert_allclose(moved_by_us(transform, params, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
+    np.testing.assert_allclose(moved_by_us(motion, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
 
 
 @pytest.mark.parametrize("suffix", [".tfm", ".h5", ".mat"])
@@ -132,12 +132,12 @@ def test_linear_transforms_that_simpleitk_cannot_make(kind: str, numbers: str, t
 def test_splines_in_any_direction(which: str, suffix: str, tmp_path: Path) -> None:
     itk = spline(directions()[which])
     sitk.WriteTransform(itk, str(tmp_path / f"t{suffix}"))
-    transform, params = read_transform(tmp_path / f"t{suffix}", GRID)
+    motion = read_transform(tmp_path / f"t{suffix}", GRID)
     xyz_mm = points_in(itk, inset=1.0)
     theirs = moved_by_itk(itk, xyz_mm)
-    np.testing.assert_allclose(moved_by_us(transform, params, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
+    np.testing.assert_allclose(moved_by_us(motion, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
     assert np.abs(theirs - xyz_mm).max() > 0.3
-    assert isinstance(transform, BSpline if is_aligned(directions()[which]) else Composition)
+    assert isinstance(motion.transform, BSpline if is_aligned(directions()[which]) else Composition)
 
 
 @pytest.mark.parametrize("suffix", [".tfm", ".h5"])
@@ -145,12 +145,12 @@ def test_splines_in_any_direction(which: str, suffix: str, tmp_path: Path) -> No
 def test_displacement_fields_in_any_direction(which: str, suffix: str, tmp_path: Path) -> None:
     itk = field(directions()[which])
     sitk.WriteTransform(itk, str(tmp_path / f"t{suffix}"))
-    transform, params = read_transform(tmp_path / f"t{suffix}", GRID)
+    motion = read_transform(tmp_path / f"t{suffix}", GRID)
     xyz_mm = points_in(itk, inset=0.0)
     theirs = moved_by_itk(itk, xyz_mm)
-    np.testing.assert_allclose(moved_by_us(transform, params, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
+    np.testing.assert_allclose(moved_by_us(motion, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
     assert np.abs(theirs - xyz_mm).max() > 0.3
-    assert isinstance(transform, DisplacementField if is_aligned(directions()[which]) else Composition)
+    assert isinstance(motion.transform, DisplacementField if is_aligned(directions()[which]) else Composition)
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -159,11 +159,11 @@ def test_random_splines_and_fields(seed: int, tmp_path_factory: pytest.TempPathF
     direction, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))
     for itk, inset in ((spline(direction, seed=seed), 1.0), (field(direction, seed=seed), 0.0)):
         sitk.WriteTransform(itk, str(path))
-        transform, params = read_transform(path, GRID)
+        motion = read_transform(path, GRID)
         # Rounding may take ITK out of the domain on its very border.
         xyz_mm = points_in(itk, inset=inset + 1e-9)
         theirs = moved_by_itk(itk, xyz_mm)
-        np.testing.assert_allclose(moved_by_us(transform, params, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
+        np.testing.assert_allclose(moved_by_us(motion, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
 
 
 @pytest.mark.parametrize("suffix", [".tfm", ".h5"])
@@ -172,14 +172,14 @@ def test_a_composite_applies_its_last_part_first(suffix: str, tmp_path: Path) ->
     parts = [LINEAR["Affine"](), spline(turned), LINEAR["Euler"](), LINEAR["Translation"]()]
     itk = sitk.CompositeTransform(parts)
     sitk.WriteTransform(itk, str(tmp_path / f"t{suffix}"))
-    transform, params = read_transform(tmp_path / f"t{suffix}", GRID)
-    assert isinstance(transform, Composition)
-    assert [type(part) for part in transform.parts] == [Translation, Affine, Composition, Affine]
+    motion = read_transform(tmp_path / f"t{suffix}", GRID)
+    assert isinstance(motion.transform, Composition)
+    assert [type(part) for part in motion.transform.parts] == [Translation, Affine, Composition, Affine]
     # Points that the first two take into the spline's domain.
     before = sitk.CompositeTransform(parts[2:]).GetInverse()
     xyz_mm = moved_by_itk(before, points_in(parts[1], inset=1.001))
     theirs = moved_by_itk(itk, xyz_mm)
-    np.testing.assert_allclose(moved_by_us(transform, params, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
+    np.testing.assert_allclose(moved_by_us(motion, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
 
 
 def test_a_wrapped_part_of_a_composite(tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def test_a_wrapped_part_of_a_composite(tmp_path: Path) -> None:
         f"Transform: MatrixOffsetTransformBase_double_3_3\n{affine}"
         "Transform: TranslationTransform_double_3_3\nParameters: 0 0 5\nFixedParameters: \n"
     )
-    transform, params = read_transform(tmp_path / "t.tfm", GRID)
-    moved = transform.points(params, torch.tensor([1.0, 2.0, 3.0]))
+    motion = read_transform(tmp_path / "t.tfm", GRID)
+    moved = motion.points(torch.tensor([1.0, 2.0, 3.0]))
     torch.testing.assert_close(moved, torch.tensor([1.0, 2.0, 8.0]).double())
 
 

@@ -74,8 +74,8 @@ def test_transforms_move_points_as_the_methods_did(tmp_path: Path) -> None:
     saved = read_result(tmp_path)
     for number, grid in enumerate((GRID, SEEN)):
         points = points_on(grid)
-        expected = moved_by_us(written.transforms[number], written.params[number], points)
-        np.testing.assert_allclose(moved_by_us(*saved.transforms[number], points), expected, atol=1e-9)
+        expected = moved_by_us(written.motions[number], points)
+        np.testing.assert_allclose(moved_by_us(saved.motions[number], points), expected, atol=1e-9)
         itk = sitk.ReadTransform(str(tmp_path / f"transform_{number + 1}.tfm"))
         np.testing.assert_allclose(moved_by_itk(itk, points), expected, atol=1e-9)
 
@@ -85,7 +85,7 @@ def test_a_person_can_read_the_index_and_the_history(tmp_path: Path) -> None:
     write(tmp_path, written)
     index = json.loads((tmp_path / "result.json").read_text())
     assert index["status"] == "step limit"
-    shift = written.transforms[0].physical(written.params[0])["translation_mm"]
+    shift = written.motions[0].physical()["translation_mm"]
     assert index["transforms"][0]["physical"]["translation_mm"] == shift.tolist()  # type: ignore[union-attr]
     assert [entry["model"] for entry in index["transforms"]] == ["Translation", "Rigid"]
     rows = list(csv.DictReader((tmp_path / "history.csv").read_text().splitlines()))
@@ -323,9 +323,9 @@ def test_quality_displacements_and_further_files_are_part_of_the_result(tmp_path
     assert kinds["displacement_2"] == "displacement"
     assert kinds["moving_1"] == "volume"
     assert (tmp_path / "remarks.2.txt").read_text() == "for people"
-    field, params = read_displacement(tmp_path / "displacement_2.2.nii.gz")
-    expected = written.transforms[1].displacement(written.params[1], SEEN)
-    torch.testing.assert_close(field.displacement(params), expected)
+    motion = read_displacement(tmp_path / "displacement_2.2.nii.gz")
+    expected = written.motions[1].displacement(SEEN)
+    torch.testing.assert_close(motion.displacement(), expected)
     assert {path.name for path in tmp_path.iterdir()} == {
         "result.json",
         *(file["file"] for file in index["files"].values()),
@@ -335,10 +335,10 @@ def test_quality_displacements_and_further_files_are_part_of_the_result(tmp_path
 def test_displacements_of_many_voxels_are_coarser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_folder, "MOST_VECTORS", 20)
     write_result(tmp_path, result(), study=study(), settings={}, displacements=True)
-    field, _ = read_displacement(tmp_path / "displacement_1.nii.gz")
+    motion = read_displacement(tmp_path / "displacement_1.nii.gz")
     coarse = GRID.coarsen(2)
-    assert (field.grid.shape, field.grid.spacing_mm) == (coarse.shape, coarse.spacing_mm)
-    assert field.grid.center_mm == pytest.approx(coarse.center_mm)
+    assert (motion.grid.shape, motion.grid.spacing_mm) == (coarse.shape, coarse.spacing_mm)
+    assert motion.grid.center_mm == pytest.approx(coarse.center_mm)
 
 
 def test_a_result_without_a_study_names_its_grids(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from duotomo.transforms import (
     BSpline,
     Composition,
     DisplacementField,
+    Motion,
     Rigid,
     Transform,
     Translation,
@@ -53,9 +54,9 @@ def test_itk_moves_the_points_of_a_grid_alike(
 ) -> None:
     transform = case[1](REFERENCE)
     params, path = draw_params(transform, seed=seed), tmp_path / f"t{suffix}"
-    write_transform(path, transform, params, grid=MOVING)
+    write_transform(path, Motion(transform, params), grid=MOVING)
     xyz_mm = points_on(MOVING)
-    ours = moved_by_us(transform, params, xyz_mm)
+    ours = moved_by_us(Motion(transform, params), xyz_mm)
     np.testing.assert_allclose(
         moved_by_itk(sitk.ReadTransform(str(path)), xyz_mm), ours, rtol=0, atol=CLOSE_MM
     )
@@ -68,12 +69,12 @@ def test_itk_moves_points_alike_in_its_domain(case: TransformCase, suffix: str, 
     transform = case[1](REFERENCE)
     params = draw_params(transform, seed=3, size_voxels=0.5, turn_deg=10, stretch=0.05)
     path = tmp_path / f"t{suffix}"
-    write_transform(path, transform, params)
+    write_transform(path, Motion(transform, params))
     xyz_mm = points_on(REFERENCE, n=100)
     xyz_mm = xyz_mm[in_all_domains(transform, params, xyz_mm)]
     assert len(xyz_mm) > 50
     theirs = moved_by_itk(sitk.ReadTransform(str(path)), xyz_mm)
-    np.testing.assert_allclose(theirs, moved_by_us(transform, params, xyz_mm), rtol=0, atol=CLOSE_MM)
+    np.testing.assert_allclose(theirs, moved_by_us(Motion(transform, params), xyz_mm), rtol=0, atol=CLOSE_MM)
 
 
 @suffixes
@@ -87,7 +88,7 @@ def test_itk_resamples_to_our_warp(case: TransformCase, suffix: str, tmp_path: P
     params = draw_params(transform, seed=4, size_voxels=1.0, turn_deg=40)
     ours = transform.warp(params, reference, MOVING)(volume)
     path = tmp_path / f"t{suffix}"
-    write_transform(path, transform, params, grid=MOVING)
+    write_transform(path, Motion(transform, params), grid=MOVING)
     theirs = sitk.Resample(
         image_on(reference, volume),
         image_on(MOVING, torch.zeros(MOVING.shape)),
@@ -104,12 +105,12 @@ def test_itk_resamples_to_our_warp(case: TransformCase, suffix: str, tmp_path: P
 def test_reading_gives_the_same_transform_back(case: TransformCase, tmp_path: Path) -> None:
     transform = case[1](REFERENCE)
     params = draw_params(transform, seed=5)
-    write_transform(tmp_path / "t.h5", transform, params)
-    again, params_again = read_transform(tmp_path / "t.h5", REFERENCE)
+    write_transform(tmp_path / "t.h5", Motion(transform, params))
+    again = read_transform(tmp_path / "t.h5", REFERENCE)
     xyz_mm = points_on(MOVING)
     np.testing.assert_allclose(
-        moved_by_us(again, params_again, xyz_mm),
-        moved_by_us(transform, params, xyz_mm),
+        moved_by_us(again, xyz_mm),
+        moved_by_us(Motion(transform, params), xyz_mm),
         rtol=0,
         atol=CLOSE_MM,
     )
@@ -128,19 +129,19 @@ def test_reading_gives_the_same_transform_back(case: TransformCase, tmp_path: Pa
 )
 def test_reading_gives_the_same_parameters_back(transform: Transform, tmp_path: Path) -> None:
     params = draw_params(transform, seed=6)
-    write_transform(tmp_path / "t.tfm", transform, params)
-    again, params_again = read_transform(tmp_path / "t.tfm", GRID)
-    assert type(again) is type(transform)
-    torch.testing.assert_close(params_again, params, rtol=0, atol=1e-12)
+    write_transform(tmp_path / "t.tfm", Motion(transform, params))
+    again = read_transform(tmp_path / "t.tfm", GRID)
+    assert type(again.transform) is type(transform)
+    torch.testing.assert_close(again.params, params, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [Rigid, Affine])
 def test_the_centre_is_kept(kind: type[Rigid] | type[Affine], tmp_path: Path) -> None:
     transform = kind(GRID, center_mm=(5.0, -7.0, 11.0))
-    write_transform(tmp_path / "t.tfm", transform, draw_params(transform, seed=7))
+    write_transform(tmp_path / "t.tfm", Motion(transform, draw_params(transform, seed=7)))
     assert sitk.ReadTransform(str(tmp_path / "t.tfm")).GetCenter() == (-5.0, 7.0, 11.0)
-    again, _ = read_transform(tmp_path / "t.tfm", GRID)
-    assert again.center_mm.tolist() == [5.0, -7.0, 11.0]
+    again = read_transform(tmp_path / "t.tfm", GRID)
+    assert again.transform.center_mm.tolist() == [5.0, -7.0, 11.0]
 
 
 def test_beyond_a_spline_itk_moves_nothing_unless_a_grid_asks(tmp_path: Path) -> None:
@@ -148,13 +149,13 @@ def test_beyond_a_spline_itk_moves_nothing_unless_a_grid_asks(tmp_path: Path) ->
     params = draw_params(spline, seed=8)
     # Beyond the spline's box by a quarter of its spacing.
     outside_mm = np.array([[GRID.high_mm[2] + spline.lattice.spacing_mm[2] / 4, *GRID.center_mm[1::-1]]])
-    ours = moved_by_us(spline, params, outside_mm)
+    ours = moved_by_us(Motion(spline, params), outside_mm)
     assert np.abs(ours - outside_mm).max() > 0.01
-    write_transform(tmp_path / "as_it_is.tfm", spline, params)
+    write_transform(tmp_path / "as_it_is.tfm", Motion(spline, params))
     itk = sitk.ReadTransform(str(tmp_path / "as_it_is.tfm"))
     np.testing.assert_allclose(moved_by_itk(itk, outside_mm), outside_mm)
     wider = replace(GRID, shape=tuple(n + 4 for n in GRID.shape))
-    write_transform(tmp_path / "continued.tfm", spline, params, grid=wider)
+    write_transform(tmp_path / "continued.tfm", Motion(spline, params), grid=wider)
     itk = sitk.ReadTransform(str(tmp_path / "continued.tfm"))
     np.testing.assert_allclose(moved_by_itk(itk, outside_mm), ours, rtol=0, atol=CLOSE_MM)
 
@@ -177,15 +178,15 @@ def test_points_that_leave_a_spline_on_their_way_move_alike(
     params = chain.join(params, draw_params(spline, seed=11))
     xyz_mm = points_on(GRID)
     assert not in_all_domains(chain, params, xyz_mm).all()
-    write_transform(tmp_path / "t.h5", chain, params, grid=GRID)
+    write_transform(tmp_path / "t.h5", Motion(chain, params), grid=GRID)
     theirs = moved_by_itk(sitk.ReadTransform(str(tmp_path / "t.h5")), xyz_mm)
-    np.testing.assert_allclose(theirs, moved_by_us(chain, params, xyz_mm), rtol=0, atol=CLOSE_MM)
+    np.testing.assert_allclose(theirs, moved_by_us(Motion(chain, params), xyz_mm), rtol=0, atol=CLOSE_MM)
 
 
 def test_a_lattice_that_covers_the_grid_is_written_as_it_is(tmp_path: Path) -> None:
     for transform in (BSpline.over(GRID, (4, 5, 6)), DisplacementField(GRID)):
-        write_transform(tmp_path / "t.h5", transform, transform.identity(), grid=GRID)
-        assert read_transform(tmp_path / "t.h5", GRID)[0].n_params == transform.n_params
+        write_transform(tmp_path / "t.h5", Motion(transform, transform.identity()), grid=GRID)
+        assert read_transform(tmp_path / "t.h5", GRID).transform.n_params == transform.n_params
 
 
 class Wave(Transform):
@@ -211,15 +212,15 @@ class Wave(Transform):
 )
 def test_any_transform_made_of_stages_is_written(shape: tuple[int, int, int], tmp_path: Path) -> None:
     wave, params = Wave(replace(GRID, shape=shape)), torch.tensor([0.7], dtype=torch.float64)
-    write_transform(tmp_path / "t.h5", wave, params, grid=GRID if min(shape) >= 4 else None)
+    write_transform(tmp_path / "t.h5", Motion(wave, params), grid=GRID if min(shape) >= 4 else None)
     xyz_mm = points_on(GRID)
     theirs = moved_by_itk(sitk.ReadTransform(str(tmp_path / "t.h5")), xyz_mm)
-    np.testing.assert_allclose(theirs, moved_by_us(wave, params, xyz_mm), rtol=0, atol=CLOSE_MM)
+    np.testing.assert_allclose(theirs, moved_by_us(Motion(wave, params), xyz_mm), rtol=0, atol=CLOSE_MM)
     assert np.abs(theirs - xyz_mm)[:, 1:].max() > 0.1
 
 
 def test_a_shift_is_a_shift_in_patient_coordinates(tmp_path: Path) -> None:
     shift = Translation(VolumeGrid.on_detector((2, 2, 2), (1.0, 1.0, 1.0)))
-    write_transform(tmp_path / "t.tfm", shift, shift.params(translation_mm=(1.0, 2.0, 4.0)))
+    write_transform(tmp_path / "t.tfm", Motion(shift, shift.params(translation_mm=(1.0, 2.0, 4.0))))
     itk = sitk.ReadTransform(str(tmp_path / "t.tfm"))
     assert itk.GetOffset() == tuple(LPS * (1.0, 2.0, 4.0)) == (-1.0, -2.0, 4.0)

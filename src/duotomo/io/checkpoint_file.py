@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import KW_ONLY, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,37 +12,56 @@ import numpy as np
 import torch
 
 from duotomo.io.file_error import FileError
-from duotomo.io.fingerprint import differing
-from duotomo.io.hdf5 import Kind, numbered, numbers, part, put, put_text, reading, tensor, text, writing
+from duotomo.io.fingerprint import Fingerprint
+from duotomo.io.hdf5 import FileFormat, numbered, numbers, part, put, put_text, reading, tensor, text, writing
+from duotomo.io.history_file import COLUMNS, VERSION_1
 from duotomo.io.paths import AnyPath
-from duotomo.methods.state import Record, State
-from duotomo.solvers import Status
+from duotomo.methods.state import State
+from duotomo.solvers import Status, Step
 
-KIND = Kind(format="duotomo checkpoint", version=1)
+FORMAT = FileFormat(name="duotomo checkpoint", version=2, older=(1,))
 
 _PLAIN = ("stage", "block", "model", "reason", "applications", "seconds")
-_DTYPES = {"int": np.int64, "float": np.float64}
+_DTYPES: dict[Any, Any] = {int: np.int64, float: np.float64}
 
 
 @dataclass(frozen=True)
 class CheckpointFile:
     """A `Checkpoint` at a path that ends in `.h5`.
 
-    Whenever a run is killed, the file holds the last state that was saved, whole and bit for bit.
+    Whenever a run is killed, the file holds the last state that was saved, whole and bit for bit. Files of
+    earlier versions are read too.
 
-    fingerprint: of the computation, as from `fingerprint`; a state of another computation is refused.
-    device: where the volumes are restored to.
+    Parameters
+    ----------
+    path : str or path
+        Of the file.
+    fingerprint : Fingerprint
+        Of the computation; a state of another computation is refused.
+    device : torch.device or str
+        Where the volumes are restored to.
     """
 
     path: AnyPath
-    fingerprint: str
+    fingerprint: Fingerprint
     _: KW_ONLY
     device: torch.device | str = "cpu"
 
     def save(self, state: State) -> None:
-        """Put a state in place of the last one."""
-        with writing("CheckpointFile", self.path, KIND) as file:
-            put_text(file, "fingerprint", self.fingerprint)
+        """Put a state in place of the last one.
+
+        Parameters
+        ----------
+        state : State
+            After a block of steps.
+
+        Raises
+        ------
+        FileError
+            If the file cannot be written; the last state stays.
+        """
+        with writing("CheckpointFile", self.path, FORMAT) as file:
+            put_text(file, "fingerprint", str(self.fingerprint))
             plain = {name: getattr(state, name) for name in _PLAIN}
             plain |= {"coarsen": list(state.coarsen), "status": state.status.value}
             put_text(file, "state", json.dumps(plain))
@@ -54,25 +74,36 @@ class CheckpointFile:
             _put_history(history, state.history)
 
     def load(self) -> State | None:
-        """Return the last state saved, or None if there is none; raise if another computation saved it."""
+        """Return the last state saved.
+
+        Returns
+        -------
+        State or None
+            None if there is no file.
+
+        Raises
+        ------
+        FileError
+            If the file is damaged, or another computation saved it.
+        """
         where = "CheckpointFile"
         if not Path(self.path).exists():
             return None
-        with reading(where, self.path, KIND) as file:
+        with reading(where, self.path, FORMAT) as file:
             self._check(text(file, "fingerprint"))
             plain = json.loads(text(file, "state"))
             z, y, x = plain["coarsen"]
+            volumes, params = part(file, "volumes"), part(file, "params")
             state = State(
                 **{name: plain[name] for name in _PLAIN},
                 coarsen=(z, y, x),
                 status=Status(plain["status"]),
                 volumes={
-                    text(data, "name"): tensor(part(file, "volumes"), str(number), ("z", "y", "x"))
-                    for number, data in enumerate(numbered(part(file, "volumes")))
+                    text(data, "name"): tensor(volumes, str(number), ("z", "y", "x"))
+                    for number, data in enumerate(numbered(volumes))
                 },
                 params=tuple(
-                    tensor(part(file, "params"), str(number), ("parameter",))
-                    for number in range(len(numbered(part(file, "params"))))
+                    tensor(params, str(number), ("parameter",)) for number in range(len(numbered(params)))
                 ),
                 history=_history(part(file, "history")),
             )
@@ -85,33 +116,36 @@ class CheckpointFile:
         Path(self.path).unlink(missing_ok=True)
 
     def _check(self, found: str) -> None:
-        if found != self.fingerprint:
-            other = " and another ".join(differing(found, self.fingerprint) or ["fingerprint"])
+        other = self.fingerprint.differing(found)
+        if other:
             raise FileError(
-                f"expected the state of this computation; got that of one with another {other}. "
-                f"Choose another folder, or remove the file to begin anew without it."
+                f"expected the state of this computation; got that of one with another "
+                f"{' and another '.join(other)}. Choose another folder, or remove the file to begin anew "
+                f"without it."
             )
 
 
-def _put_history(group: Any, history: tuple[Record, ...]) -> None:
-    """Write one array for each number of a record, and the few texts as numbers into a list."""
-    for field in fields(Record):
-        values = [getattr(record, field.name) for record in history]
-        if field.type in _DTYPES:
-            put(group, field.name, np.array(values, dtype=_DTYPES[str(field.type)]))
+def _put_history(group: Any, history: Sequence[Step]) -> None:
+    """Write one array for each number of a step, and the few texts as numbers into a list."""
+    for name, kind in COLUMNS.items():
+        values = [getattr(step, name) for step in history]
+        if kind in _DTYPES:
+            put(group, name, np.array(values, dtype=_DTYPES[kind]))
             continue
         names = list(dict.fromkeys(values))
-        put(group, field.name, np.array([names.index(value) for value in values], dtype=np.int64))
-        put_text(group[field.name], "names", json.dumps(names))
+        put(group, name, np.array([names.index(value) for value in values], dtype=np.int64))
+        put_text(group[name], "names", json.dumps(names))
 
 
-def _history(group: Any) -> tuple[Record, ...]:
+def _history(group: Any) -> tuple[Step, ...]:
+    older = {present: name for name, present in VERSION_1.items() if name in group}
     columns: dict[str, list[Any]] = {}
-    for field in fields(Record):
-        data = part(group, field.name)
-        columns[field.name] = numbers(group, field.name).tolist()
-        if field.type not in _DTYPES:
+    for name, kind in COLUMNS.items():
+        stored = older.get(name, name)
+        data = part(group, stored)
+        columns[name] = numbers(group, stored).tolist()
+        if kind not in _DTYPES:
             names = json.loads(text(data, "names"))
-            columns[field.name] = [names[index] for index in columns[field.name]]
+            columns[name] = [names[index] for index in columns[name]]
     rows = zip(*columns.values(), strict=True)
-    return tuple(Record(**dict(zip(columns, row, strict=True))) for row in rows)
+    return tuple(Step(**dict(zip(columns, row, strict=True))) for row in rows)

@@ -18,7 +18,7 @@ from duotomo.io.paths import AnyPath, replacing, source, target
 from duotomo.io.patient_frame import itk_image, lps, ras_affine
 from duotomo.io.placement import Placement, from_itk, place
 from duotomo.io.volume_itk import read_itk_image
-from duotomo.transforms import DisplacementField, Transform
+from duotomo.transforms import DisplacementField, Motion
 
 SUFFIXES = (".nii.gz", ".nii", ".mha")
 
@@ -32,7 +32,7 @@ FLOAT32 = 1e-6
 """What NIfTI's header leaves of a direction is right to this."""
 
 
-def write_displacement(path: AnyPath, transform: Transform, params: torch.Tensor, grid: VolumeGrid) -> None:
+def write_displacement(path: AnyPath, motion: Motion, grid: VolumeGrid) -> None:
     """Write `T(x) - x` at the voxel centres of the moving grid, in mm, float64.
 
     ITK reads `.nii`, `.nii.gz` and `.mha` alike: `sitk.DisplacementFieldTransform(sitk.ReadImage(path,
@@ -54,22 +54,22 @@ def write_displacement(path: AnyPath, transform: Transform, params: torch.Tensor
     >>> shift = Translation(grid)
     >>> with TemporaryDirectory() as folder:
     ...     path = f"{folder}/shift.nii.gz"
-    ...     write_displacement(path, shift, shift.params(translation_mm=(1.0, 2.0, 3.0)), grid)
-    ...     field, params = read_displacement(path)
-    >>> field.displacement(params)[:, 0, 0, 0].tolist()
+    ...     write_displacement(path, Motion(shift, shift.params(translation_mm=(1.0, 2.0, 3.0))), grid)
+    ...     motion = read_displacement(path)
+    >>> motion.displacement()[:, 0, 0, 0].tolist()
     [1.0, 2.0, 3.0]
     """
     where = "write_displacement"
     path = target(where, path, SUFFIXES)
     write = _write_mha if path.suffix == ".mha" else _write_nifti
-    displacement_mm = transform.displacement(transform.check(params).detach().cpu(), grid)
+    displacement_mm = motion.transform.displacement(motion.params.detach().cpu(), grid)
     vectors = displacement_mm.movedim(0, -1).numpy()
     with replacing(where, path, SUFFIXES) as fresh:
         write(fresh, vectors, grid)
 
 
-def read_displacement(path: AnyPath) -> tuple[DisplacementField, torch.Tensor]:
-    """Return the displacement field in an image of vectors, and its parameters.
+def read_displacement(path: AnyPath) -> Motion:
+    """Return the displacements in an image of vectors, as the motion of a `DisplacementField`.
 
     The field lies on the file's own grid. Its axes may be in any order and direction, but lie along the
     machine's. In NIfTI files, vectors are along L, P, S if the intent is 1007, "vector", and along R, A, S if
@@ -92,7 +92,7 @@ def read_displacement(path: AnyPath) -> tuple[DisplacementField, torch.Tensor]:
                 f"expected displacements of at most {FARTHEST_MM:g} mm; got more. Check the file."
             )
         field = DisplacementField(placement.grid)
-        return field, field.params(displacement_mm=torch.from_numpy(placement.vectors))
+        return Motion(field, field.params(displacement_mm=torch.from_numpy(placement.vectors)))
     except DuotomoError as error:
         raise FileError(f"{where}: {path}: {error}") from error
 

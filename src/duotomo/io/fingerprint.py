@@ -3,26 +3,106 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 import torch
 
 import duotomo
+from duotomo.io import version_1
+from duotomo.methods.settings import Settings
+from duotomo.methods.settings_dict import settings_to_dict
 from duotomo.methods.study import Study
 
+VERSION = 2
 
-def fingerprint(study: Study, *, method: str, settings: object) -> str:
-    """Return `study=HASH method=NAME settings=HASH duotomo=VERSION`: equal where the result is meant to be.
 
-    The study's hash, SHA-256, is over its grids, its geometry and every bit of its data; that of the settings
-    over their `repr`. The device is left out: a run may go on elsewhere, up to rounding.
+@dataclass(frozen=True, kw_only=True)
+class Fingerprint:
+    """What a computation depends on: equal where the result is meant to be.
 
+    Its text is `version=2 study=HASH method=NAME settings=HASH duotomo=VERSION`. The device is left out: a
+    run may go on elsewhere, up to rounding.
+
+    Parameters
+    ----------
+    study : str
+        SHA-256 of the grids, the geometry and every bit of the data.
+    method : str
+        Its name.
+    settings : str
+        As `settings_key` returns it.
+    duotomo : str
+        Version of the program.
+    settings_version_1 : str, optional
+        SHA-256 of the `repr` of the settings in version 1; None if that had no such settings.
+    """
+
+    study: str
+    method: str
+    settings: str
+    duotomo: str = duotomo.__version__
+    settings_version_1: str | None = None
+
+    def __str__(self) -> str:
+        parts = ("study", "method", "settings", "duotomo")
+        return " ".join([f"version={VERSION}", *(f"{name}={getattr(self, name)}" for name in parts)])
+
+    def differing(self, text: str) -> list[str]:
+        """Return in which parts a fingerprint in a file, of this version or the first one, is another.
+
+        Parameters
+        ----------
+        text : str
+            What `str` of a fingerprint was.
+
+        Returns
+        -------
+        list of str
+            Names of the parts; none if both are of the same computation.
+
+        Examples
+        --------
+        >>> mine = Fingerprint(study="1", method="iterative", settings="2", duotomo="3")
+        >>> mine.differing("version=2 study=1 method=sequential settings=2 duotomo=3")
+        ['method']
+        """
+        mine = _parts(str(self))
+        found = {"version": "1"} | _parts(text)
+        if found["version"] == "1":
+            mine |= {"version": "1", "settings": self.settings_version_1 or ""}
+            mine["duotomo"] = version_1.DUOTOMO
+        return [name for name in {**mine, **found} if mine.get(name) != found.get(name)]
+
+
+def fingerprint(study: Study, *, method: str, settings: object) -> Fingerprint:
+    """Return what a computation depends on.
+
+    Parameters
+    ----------
+    study : Study
+        The data.
+    method : str
+        Name of the method.
+    settings : Settings or object
+        Of the method: `Settings`, or another frozen dataclass, such as an algorithm of
+        `duotomo.reconstruct`.
+
+    Returns
+    -------
+    Fingerprint
+        The same in every process, and for files of version 1.
+
+    Examples
+    --------
     >>> from duotomo.geometry import Acquisition, VolumeGrid
     >>> from duotomo.methods.study import Visit
     >>> scan = Acquisition.arc(n_views=1, angle_range_rad=0, source_to_detector_mm=660, pivot_height_mm=0,
     ...                        detector_shape=(8, 8), pixel_spacing_mm=(1, 1))
     >>> visit = Visit(projections=torch.ones(1, 8, 8), acquisition=scan)
     >>> study = Study(grid=VolumeGrid.on_detector((4, 8, 8), (1.0, 1.0, 1.0)), visits=(visit,))
-    >>> fingerprint(study, method="simultaneous", settings="none").split()[1]
+    >>> str(fingerprint(study, method="simultaneous", settings=None)).split()[2]
     'method=simultaneous'
     """
     data = hashlib.sha256(study.grid.to_json().encode())
@@ -31,21 +111,50 @@ def fingerprint(study: Study, *, method: str, settings: object) -> str:
             data.update(described.to_json().encode())
         for values in (visit.projections, visit.weights):
             _add(data, values)
-    chosen = hashlib.sha256(repr(settings).encode())
-    return (
-        f"study={data.hexdigest()} method={method} settings={chosen.hexdigest()} "
-        f"duotomo={duotomo.__version__}"
+    older = version_1.version_1_repr(settings) if isinstance(settings, Settings) else None
+    return Fingerprint(
+        study=data.hexdigest(),
+        method=method,
+        settings=settings_key(settings),
+        settings_version_1=None if older is None else _sha256(older),
     )
 
 
-def differing(one: str, other: str) -> list[str]:
-    """Return the names of the parts in which two fingerprints differ.
+def settings_key(settings: object) -> str:
+    """Return a hash of settings that does not follow the names of classes.
 
-    >>> differing("study=1 method=iterative", "study=1 method=sequential")
-    ['method']
+    Parameters
+    ----------
+    settings : Settings or object
+        Of a method; other frozen dataclasses are taken by the names of their class and fields.
+
+    Returns
+    -------
+    str
+        SHA-256 of `settings_to_dict(settings)` as JSON with sorted keys.
     """
-    parts, others = (dict(word.partition("=")[::2] for word in text.split()) for text in (one, other))
-    return [name for name in {**parts, **others} if parts.get(name) != others.get(name)]
+    plain = settings_to_dict(settings) if isinstance(settings, Settings) else _plain(settings)
+    return _sha256(json.dumps(plain, sort_keys=True))
+
+
+def _parts(text: str) -> dict[str, str]:
+    return dict(word.partition("=")[::2] for word in text.split())
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold of settings; functions by their name, for their `repr` has an address."""
+    if is_dataclass(value):
+        options = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {"class": type(value).__name__, **options}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return getattr(value, "__qualname__", None) or repr(value)
 
 
 def _add(data: hashlib._Hash, values: torch.Tensor | None) -> None:

@@ -26,32 +26,36 @@ _LIBVER = ("v110", "v110")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
-    """What a file says it is: root attributes `format` and `version`."""
+class FileFormat:
+    """What a file says it is: root attributes `format` and `version`.
 
-    format: str
+    version: that is written. older: versions that are read too.
+    """
+
+    name: str
     version: int
+    older: tuple[int, ...] = ()
 
 
 @contextmanager
-def writing(where: str, path: AnyPath, kind: Kind) -> Iterator[Any]:
+def writing(where: str, path: AnyPath, of: FileFormat) -> Iterator[Any]:
     """Give an open HDF5 file, which takes the place of an older one once it is whole and on disk."""
     path = target(where, path, SUFFIXES)
     library = _library("h5py")
     with durable(where, path) as fresh, library.File(fresh, "w", libver=_LIBVER) as file:
-        put_text(file, "format", kind.format)
-        file.attrs["version"] = kind.version
+        put_text(file, "format", of.name)
+        file.attrs["version"] = of.version
         yield file
 
 
 @contextmanager
-def reading(where: str, path: AnyPath, kind: Kind) -> Iterator[Any]:
-    """Give an open HDF5 file of this kind; what goes wrong while it is read is said of the file."""
+def reading(where: str, path: AnyPath, of: FileFormat) -> Iterator[Any]:
+    """Give an open HDF5 file of this format; what goes wrong while it is read is said of the file."""
     path = source(where, path, SUFFIXES)
     library = _library("h5py")
     try:
         with library.File(path, "r") as file:
-            _check_kind(file, kind)
+            _check_format(file, of)
             yield file
     except DuotomoError as error:
         raise FileError(f"{where}: {path}: {error}") from error
@@ -153,13 +157,13 @@ def _at(group: Any, name: str) -> str:
     return f"{group.name.rstrip('/')}/{name}"
 
 
-def _check_kind(file: Any, kind: Kind) -> None:
+def _check_format(file: Any, of: FileFormat) -> None:
     found = text(file, "format") if "format" in file.attrs else None
-    if found != kind.format:
-        raise FileError(f"expected a file of format {kind.format!r}; got {found!r}. Choose another file.")
-    version = file.attrs.get("version")
-    if version != kind.version:
+    if found != of.name:
+        raise FileError(f"expected a file of format {of.name!r}; got {found!r}. Choose another file.")
+    version, known = file.attrs.get("version"), (*of.older, of.version)
+    if version not in known:
         raise FileError(
-            f"expected version {kind.version} of the format {kind.format!r}; got {version}. "
+            f"expected version {' or '.join(map(str, known))} of the format {of.name!r}; got {version}. "
             f"Read it with the duotomo that wrote it."
         )

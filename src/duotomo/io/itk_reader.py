@@ -16,18 +16,16 @@ from duotomo.io.libraries import simpleitk
 from duotomo.io.paths import AnyPath, source
 from duotomo.io.patient_frame import lps, lps_matrix
 from duotomo.io.placement import Placement, from_itk
-from duotomo.transforms import Affine, BSpline, Composition, DisplacementField, Transform, Translation
+from duotomo.transforms import Affine, BSpline, Composition, DisplacementField, Motion, Translation
 
 SUFFIXES = (".tfm", ".h5", ".txt", ".mat")
 
 PROBE_MM = 1024.0
 """A matrix is read off points this far apart: a power of two, so that dividing by it rounds nothing."""
 
-Found = tuple[Transform, torch.Tensor]
 
-
-def read_transform(path: AnyPath, grid: VolumeGrid) -> tuple[Transform, torch.Tensor]:
-    """Return the transform in an ITK file, and its parameters: T takes the points where ITK takes them.
+def read_transform(path: AnyPath, grid: VolumeGrid) -> Motion:
+    """Return the motion in an ITK file: T takes the points where ITK takes them.
 
     As in ITK's resampling, T takes points of the moving frame (the output) to the reference frame (the
     input). `.tfm`, `.txt`, `.h5` and `.mat` are read, from any program that writes ITK's formats.
@@ -47,9 +45,10 @@ def read_transform(path: AnyPath, grid: VolumeGrid) -> tuple[Transform, torch.Te
     >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5))
     >>> shift = Translation(grid)
     >>> with TemporaryDirectory() as folder:
-    ...     write_transform(f"{folder}/shift.tfm", shift, shift.params(translation_mm=(1.0, 2.0, 3.0)))
-    ...     again, params = read_transform(f"{folder}/shift.tfm", grid)
-    >>> type(again).__name__, again.physical(params)["translation_mm"].tolist()
+    ...     motion = Motion(shift, shift.params(translation_mm=(1.0, 2.0, 3.0)))
+    ...     write_transform(f"{folder}/shift.tfm", motion)
+    ...     again = read_transform(f"{folder}/shift.tfm", grid)
+    >>> type(again.transform).__name__, again.physical()["translation_mm"].tolist()
     ('Translation', [1.0, 2.0, 3.0])
     """
     where = "read_transform"
@@ -79,7 +78,7 @@ def _known(read: Callable[[], Any]) -> Any:
         ) from error
 
 
-def _convert(itk: Any, grid: VolumeGrid) -> Found:
+def _convert(itk: Any, grid: VolumeGrid) -> Motion:
     sitk = simpleitk()
     if itk.GetDimension() != 3:
         raise FileError(
@@ -94,7 +93,7 @@ def _convert(itk: Any, grid: VolumeGrid) -> Found:
         return _placed(from_itk(image, sitk.GetArrayFromImage(image)), grid, _field)
     if isinstance(itk, sitk.TranslationTransform):
         shift = Translation(grid)
-        return shift, shift.check(shift.params(translation_mm=lps(itk.GetOffset()).tolist()))
+        return Motion(shift, shift.params(translation_mm=lps(itk.GetOffset()).tolist()))
     return _linear(itk, grid)
 
 
@@ -110,17 +109,15 @@ def _part(itk: Any, i: int) -> Any:
     return _known(lambda: itk.GetNthTransform(i))
 
 
-def _composite(itk: Any, grid: VolumeGrid) -> Found:
+def _composite(itk: Any, grid: VolumeGrid) -> Motion:
     n = itk.GetNumberOfTransforms()
     if n == 0:
         raise FileError("expected a composite transform of one part or more; got none. Damaged?")
     # ITK applies the last part first.
-    found = [_convert(_part(itk, i), grid) for i in reversed(range(n))]
-    chain = Composition(*(transform for transform, _ in found))
-    return chain, chain.join(*(params for _, params in found))
+    return Composition.of(*(_convert(_part(itk, i), grid) for i in reversed(range(n))))
 
 
-def _linear(itk: Any, grid: VolumeGrid) -> Found:
+def _linear(itk: Any, grid: VolumeGrid) -> Motion:
     """Return the affine transform that moves the centre, and a point along each axis, where ITK does."""
     if not itk.IsLinear():
         raise FileError(
@@ -133,10 +130,10 @@ def _linear(itk: Any, grid: VolumeGrid) -> Found:
     matrix = (np.array(ends) - middle).T / PROBE_MM
     affine = Affine(grid, center_mm=tuple(lps(center)))
     params = affine.params(matrix=lps_matrix(matrix).tolist(), translation_mm=lps(middle - center).tolist())
-    return affine, affine.check(params)
+    return Motion(affine, params)
 
 
-def _spline(itk: Any, grid: VolumeGrid) -> Found:
+def _spline(itk: Any, grid: VolumeGrid) -> Motion:
     sitk = simpleitk()
     if itk.GetOrder() != 3:
         raise FileError(
@@ -148,27 +145,26 @@ def _spline(itk: Any, grid: VolumeGrid) -> Found:
     return _placed(from_itk(images[0], coefficients), grid, _cubic)
 
 
-def _cubic(grid: VolumeGrid, placement: Placement) -> Found:
+def _cubic(grid: VolumeGrid, placement: Placement) -> Motion:
     spline = BSpline(grid, placement.grid)
-    return spline, spline.params(coefficients_mm=torch.from_numpy(placement.vectors))
+    return Motion(spline, spline.params(coefficients_mm=torch.from_numpy(placement.vectors)))
 
 
-def _field(grid: VolumeGrid, placement: Placement) -> Found:
+def _field(grid: VolumeGrid, placement: Placement) -> Motion:
     field = DisplacementField(placement.grid)
-    return field, field.params(displacement_mm=torch.from_numpy(placement.vectors))
+    return Motion(field, field.params(displacement_mm=torch.from_numpy(placement.vectors)))
 
 
 def _placed(
-    placement: Placement, grid: VolumeGrid, lattice: Callable[[VolumeGrid, Placement], Found]
-) -> Found:
+    placement: Placement, grid: VolumeGrid, lattice: Callable[[VolumeGrid, Placement], Motion]
+) -> Motion:
     """Return a lattice's transform, between turns if it lies obliquely."""
-    transform, params = lattice(grid, placement)
+    motion = lattice(grid, placement)
     if placement.turn is None:
-        return transform, params
+        return motion
     affine = Affine(grid, center_mm=tuple(np.array(placement.grid.center_mm[::-1])))
-    turns = [
-        affine.params(matrix=matrix.tolist(), translation_mm=(0.0, 0.0, 0.0))
+    there, back = (
+        Motion(affine, affine.params(matrix=matrix.tolist(), translation_mm=(0.0, 0.0, 0.0)))
         for matrix in (np.linalg.inv(placement.turn), placement.turn)
-    ]
-    chain = Composition(affine, transform, affine)
-    return chain, chain.join(turns[0], params, turns[1])
+    )
+    return Composition.of(there, motion, back)

@@ -13,7 +13,7 @@ from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.io.libraries import simpleitk
 from duotomo.io.paths import AnyPath, replacing, target
 from duotomo.io.patient_frame import itk_image, lps, lps_matrix
-from duotomo.transforms import Composition, Transform, Translation
+from duotomo.transforms import Composition, Motion, Transform, Translation
 from duotomo.transforms.bspline import FEWEST
 from duotomo.transforms.maps import LatticeMap, MatrixMap
 
@@ -22,10 +22,8 @@ SUFFIXES = (".tfm", ".h5")
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
-def write_transform(
-    path: AnyPath, transform: Transform, params: torch.Tensor, *, grid: VolumeGrid | None = None
-) -> None:
-    """Write T as ITK's transform, so that `sitk.Resample(f, moving, T)` is `transform.warp(params)` of f.
+def write_transform(path: AnyPath, motion: Motion, *, grid: VolumeGrid | None = None) -> None:
+    """Write T as ITK's transform, so that `sitk.Resample(f, moving, T)` is `motion.warp()` of f.
 
     Both take points of the moving frame to the reference frame: f is the reference volume's image, moving
     any image on the moving grid. `.tfm` is text, `.h5` is HDF5; both keep float64. Translations stay
@@ -44,17 +42,18 @@ def write_transform(
     >>> from tempfile import TemporaryDirectory
     >>> shift = Translation(VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5)))
     >>> with TemporaryDirectory() as folder:
-    ...     write_transform(f"{folder}/shift.tfm", shift, shift.params(translation_mm=(1.0, 2.0, 3.0)))
+    ...     motion = Motion(shift, shift.params(translation_mm=(1.0, 2.0, 3.0)))
+    ...     write_transform(f"{folder}/shift.tfm", motion)
     ...     print(Path(folder, "shift.tfm").read_text().splitlines()[3])
     Parameters: -1 -2 3
     """
     where = "write_transform"
     path = target(where, path, SUFFIXES)
     sitk = simpleitk()
-    params = transform.check(params).detach().cpu()
+    params = motion.params.detach().cpu()
     box = None if grid is None else _centers_mm(grid)
     itk = []
-    for part, p in _parts(transform, params):
+    for part, p in _parts(motion.transform, params):
         for stage in part.maps(p):
             itk.append(_lattice(stage, box) if isinstance(stage, LatticeMap) else _matrix(stage, part))
             box = box and _moved(box, stage)

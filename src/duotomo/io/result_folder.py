@@ -25,10 +25,10 @@ from duotomo.io.itk_writer import write_transform
 from duotomo.io.paths import AnyPath
 from duotomo.io.result_index import INDEX, checked, entry, read_index, write_index
 from duotomo.io.volume_file import read_volume, write_volume
-from duotomo.methods.state import Record, Result, summary_html
+from duotomo.methods.result import Result
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
-from duotomo.transforms import Transform
+from duotomo.transforms import Motion
 
 VOLUME, HISTORY, TRANSFORM, DISPLACEMENT = "volume", "history", "transform_{}", "displacement_{}"
 
@@ -54,35 +54,29 @@ Writers = dict[str, tuple[str, str, Write]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SavedResult:
-    """What a result folder holds.
+class SavedResult(Result):
+    """What a result folder holds: the result, and how it was made.
 
-    volume, others: (z, y, x); `volume` lies on `grid`, and the others on those of `grids`. transforms:
-    moving_to_reference of each moving visit, with parameters, as the ITK files have them: they move points as
-    the method's own transforms did. models, params: the classes of the method's own, and their exact
-    parameters. quality: checks of the result, as `duotomo.methods.Quality` names them; empty if none were
-    made. settings, versions: as written.
+    Parameters
+    ----------
+    models : tuple of str
+        Names of the transform classes of the method's own motions. `motions` are as the ITK files have them:
+        they move points as the method's own did.
+    params : tuple of torch.Tensor
+        The exact parameters of the method's own motions, each (n_params,), float64.
+    settings : dict
+        As written.
+    versions : dict of str to str
+        Of duotomo and of what it depends on.
+    quality : dict
+        Checks of the result, as `duotomo.methods.Quality` names them; empty if none were made.
     """
 
-    method: str
-    grid: VolumeGrid
-    volume: torch.Tensor = field(repr=False)
-    others: dict[str, torch.Tensor] = field(repr=False)
-    grids: dict[str, VolumeGrid] = field(repr=False)
-    transforms: tuple[tuple[Transform, torch.Tensor], ...] = field(repr=False)
     models: tuple[str, ...]
     params: tuple[torch.Tensor, ...] = field(repr=False)
-    status: Status
-    reason: str
-    applications: int
-    seconds: float
-    history: tuple[Record, ...] = field(repr=False)
     settings: dict[str, Any] = field(repr=False)
     versions: dict[str, str]
     quality: dict[str, Any] = field(default_factory=dict, repr=False)
-
-    def _repr_html_(self) -> str:
-        return summary_html(self, self.models)
 
 
 def library_versions() -> dict[str, str]:
@@ -147,7 +141,7 @@ def write_result(
         "grid": json.loads(result.grid.to_json()),
         "applications": result.applications,
         "seconds": result.seconds,
-        "transforms": [_described(t, p) for t, p in zip(result.transforms, result.params, strict=True)],
+        "transforms": [_described(motion) for motion in result.motions],
         "quality": dict(quality or {}),
         "settings": dict(settings),
         "versions": dict(library_versions() if versions is None else versions),
@@ -176,9 +170,9 @@ def _moving_grids(
     where: str, result: Result, study: Study | None, given: Sequence[VolumeGrid] | None
 ) -> list[VolumeGrid]:
     grids = [study.grid_of(visit) for visit in study.moving] if study is not None else list(given or ())
-    if len(grids) != len(result.transforms):
+    if len(grids) != len(result.motions):
         raise DuotomoError(
-            f"{where}: expected a study, or a grid for each of {len(result.transforms)} transforms; got "
+            f"{where}: expected a study, or a grid for each of {len(result.motions)} motions; got "
             f"{len(grids)}. Pass study, or moving_grids."
         )
     return grids
@@ -198,13 +192,13 @@ def _writers(
             fresh.write_text(history_text(result.history), encoding="utf-8")
 
     writers: Writers = {HISTORY: (".csv", "history", history)}
-    moved = zip(result.transforms, result.params, moving_grids, strict=True)
-    for number, (transform, params, grid) in enumerate(moved, start=1):
-        write = partial(write_transform, transform=transform, params=params, grid=grid)
+    moved = zip(result.motions, moving_grids, strict=True)
+    for number, (motion, grid) in enumerate(moved, start=1):
+        write = partial(write_transform, motion=motion, grid=grid)
         writers[TRANSFORM.format(number)] = (".tfm", "transform", write)
         if displacements:
             few = few_enough(grid)
-            write = partial(write_displacement, transform=transform, params=params, grid=few)
+            write = partial(write_displacement, motion=motion, grid=few)
             writers[DISPLACEMENT.format(number)] = (".nii.gz", "displacement", write)
     volumes = {VOLUME: result.volume, **result.others}
     given = [*result.others, *extras]
@@ -230,10 +224,10 @@ def few_enough(grid: VolumeGrid) -> VolumeGrid:
     return grid.coarsen(factor)
 
 
-def _described(transform: Transform, params: torch.Tensor) -> dict[str, Any]:
-    described: dict[str, Any] = {"model": type(transform).__name__, "params": params.tolist()}
-    if transform.n_params <= FEW:
-        described["physical"] = _plain(transform.physical(params))
+def _described(motion: Motion) -> dict[str, Any]:
+    described: dict[str, Any] = {"model": type(motion.transform).__name__, "params": motion.params.tolist()}
+    if motion.transform.n_params <= FEW:
+        described["physical"] = _plain(motion.physical())
     return described
 
 
@@ -258,7 +252,7 @@ def _read(folder: Path, index: dict[str, Any]) -> SavedResult:
             volume=volumes.pop(VOLUME),
             others=volumes,
             grids={name: placed for name, (_, placed) in read.items() if name != VOLUME},
-            transforms=tuple(read_transform(checked(folder, index, name), grid) for name in moved),
+            motions=tuple(read_transform(checked(folder, index, name), grid) for name in moved),
             models=tuple(described["model"] for described in index["transforms"]),
             params=tuple(torch.tensor(d["params"], dtype=torch.float64) for d in index["transforms"]),
             status=Status(index["status"]),

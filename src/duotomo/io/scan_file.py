@@ -13,7 +13,7 @@ from duotomo.io.libraries import _library
 from duotomo.io.paths import AnyPath
 from duotomo.io.scan import Scan, Supplied, Values
 from duotomo.io.scan_geometry import place_stack
-from duotomo.io.scan_hdf5 import KIND, read_scan_hdf5
+from duotomo.io.scan_hdf5 import FORMAT, read_scan_hdf5
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks import READERS, Request, Stack
 
@@ -92,7 +92,7 @@ def _own(path: Path, supplied: Supplied, max_bytes: int) -> Scan:
     said = [name for name, value in vars(supplied).items() if value is not None and name != "values"]
     if said:
         raise FileError(
-            f"expected nothing but the file, a {KIND.format} with its geometry inside; got "
+            f"expected nothing but the file, a {FORMAT.name} with its geometry inside; got "
             f"{', '.join(said)} too. Leave that out, or change the file."
         )
     scan = read_scan_hdf5(path, max_bytes=max_bytes)

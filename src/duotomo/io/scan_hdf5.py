@@ -10,13 +10,13 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition
 from duotomo.io.file_error import FileError
-from duotomo.io.hdf5 import Kind, part, put, put_text, reading, writing
+from duotomo.io.hdf5 import FileFormat, part, put, put_text, reading, writing
 from duotomo.io.paths import AnyPath
 from duotomo.io.scan import Scan, Values
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks.hdf5 import checked_read
 
-KIND = Kind(format="duotomo scan", version=1)
+FORMAT = FileFormat(name="duotomo scan", version=1)
 
 _PER_VIEW = ("source_mm", "detector_center_mm", "u_axis", "v_axis")
 _MOST_VECTOR_BYTES = 2**26
@@ -41,7 +41,7 @@ def write_scan(path: AnyPath, scan: Scan) -> None:
     (True, True)
     """
     geometry = scan.acquisition
-    with writing("write_scan", path, KIND) as file:
+    with writing("write_scan", path, FORMAT) as file:
         put_text(file, "values", scan.values.value)
         if scan.thickness_mm is not None:
             file.attrs["thickness_mm"] = scan.thickness_mm
@@ -61,7 +61,7 @@ def read_scan_hdf5(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Scan:
     Whole numbers become float32; float32 and float64 stay as they are.
     """
     where = "read_scan_hdf5"
-    with reading(where, path, KIND) as file:
+    with reading(where, path, FORMAT) as file:
         values = _values(file)
         geometry = {name: _vectors(file, name) for name in _PER_VIEW}
         spacing = _vectors(file, "pixel_spacing_mm").ravel().tolist()

@@ -9,11 +9,11 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.io.file_error import FileError
-from duotomo.io.hdf5 import Kind, numbered, part, put, put_text, reading, tensor, text, writing
+from duotomo.io.hdf5 import FileFormat, numbered, part, put, put_text, reading, tensor, text, writing
 from duotomo.io.paths import AnyPath
 from duotomo.methods.study import Study, Visit
 
-KIND = Kind(format="duotomo study", version=1)
+FORMAT = FileFormat(name="duotomo study", version=1)
 
 _AXES = ("view", "v", "u")
 
@@ -36,7 +36,7 @@ def write_study(path: AnyPath, study: Study) -> None:
     >>> again.grid == study.grid, len(again.visits), again.reference.acquisition == scan
     (True, 2, True)
     """
-    with writing("write_study", path, KIND) as file:
+    with writing("write_study", path, FORMAT) as file:
         put_text(file.create_group("grid"), "json", study.grid.to_json())
         visits = file.create_group("visits")
         for number, visit in enumerate(study.visits):
@@ -46,7 +46,7 @@ def write_study(path: AnyPath, study: Study) -> None:
 def read_study(path: AnyPath, device: torch.device | str = "cpu") -> Study:
     """Return the study in a file that `write_study` wrote, bit for bit, its tensors on `device`."""
     where = "read_study"
-    with reading(where, path, KIND) as file:
+    with reading(where, path, FORMAT) as file:
         grid = VolumeGrid.from_json(text(part(file, "grid"), "json"))
         visits = [_visit(group) for group in numbered(part(file, "visits"))]
     try:

@@ -16,7 +16,7 @@ from duotomo.io.dicom.breast import VIEWS, Breast
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.registration import write_deformable_registration, write_spatial_registration
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
-from duotomo.transforms import Affine, BSpline, Rigid, Translation
+from duotomo.transforms import Affine, BSpline, Motion, Rigid, Translation
 from tests.cases.transforms import draw_params
 
 pytestmark = pytest.mark.skipif(
@@ -86,7 +86,9 @@ def test_nobodys_volume_has_no_errors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fixed", [a_patient, lambda: None], ids=["a patient's", "nobody's"])
 def test_matrices_have_no_errors(kind: Any, fixed: Any, tmp_path: Path) -> None:
     transform = kind(GRID)
-    write_spatial_registration(tmp_path / "r.dcm", transform, draw_params(transform, seed=1), fixed=fixed())
+    write_spatial_registration(
+        tmp_path / "r.dcm", Motion(transform, draw_params(transform, seed=1)), fixed=fixed()
+    )
     found = complaints(tmp_path / "r.dcm")
     assert only_unknown(found)
     assert fixed() is None or found == []
@@ -97,7 +99,7 @@ def test_vectors_have_no_errors(fixed: Any, tmp_path: Path) -> None:
     spline = BSpline.over(GRID, (4, 4, 4))
     params = draw_params(spline, seed=1, size_voxels=0.2)
     grid = GRID.coarsen((1, 8, 8))
-    write_deformable_registration(tmp_path / "d.dcm", spline, params, grid, fixed=fixed())
+    write_deformable_registration(tmp_path / "d.dcm", Motion(spline, params), grid, fixed=fixed())
     found = complaints(tmp_path / "d.dcm")
     assert only_unknown(found)
     assert fixed() is None or found == []

@@ -18,7 +18,16 @@ from duotomo.io import FileError
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.registration import write_deformable_registration, write_spatial_registration
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
-from duotomo.transforms import Affine, BSpline, Composition, DisplacementField, Rigid, Transform, Translation
+from duotomo.transforms import (
+    Affine,
+    BSpline,
+    Composition,
+    DisplacementField,
+    Motion,
+    Rigid,
+    Transform,
+    Translation,
+)
 from tests.cases.transforms import MOVING, REFERENCE, TransformCase, centers_mm, draw_params, transforms
 from tests.io.itk_helpers import LPS, moved_by_us, points_on
 
@@ -71,10 +80,10 @@ def by_vectors(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def test_the_matrix_takes_moving_landmarks_to_the_reference(case: TransformCase, tmp_path: Path) -> None:
     transform = case[1](REFERENCE)
     params = draw_params(transform, seed=1)
-    write_spatial_registration(tmp_path / "r.dcm", transform, params, fixed=FIXED, moving=OTHER)
+    write_spatial_registration(tmp_path / "r.dcm", Motion(transform, params), fixed=FIXED, moving=OTHER)
     xyz_mm = points_on(MOVING)
     theirs = by_matrix(tmp_path / "r.dcm", OTHER, xyz_mm)
-    np.testing.assert_allclose(theirs, moved_by_us(transform, params, xyz_mm), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(theirs, moved_by_us(Motion(transform, params), xyz_mm), rtol=0, atol=1e-6)
     assert np.abs(theirs - xyz_mm).max() > 0.5
     np.testing.assert_array_equal(by_matrix(tmp_path / "r.dcm", FIXED, xyz_mm), xyz_mm)
 
@@ -85,13 +94,15 @@ def test_the_vectors_take_reference_landmarks_to_the_moving_frame(
 ) -> None:
     transform = case[1](REFERENCE)
     params = draw_params(transform, seed=2, size_voxels=0.3, turn_deg=15, stretch=0.1)
-    write_deformable_registration(tmp_path / "d.dcm", transform, params, REFERENCE, fixed=FIXED, moving=OTHER)
+    write_deformable_registration(
+        tmp_path / "d.dcm", Motion(transform, params), REFERENCE, fixed=FIXED, moving=OTHER
+    )
     in_reference, in_moving = by_vectors(tmp_path / "d.dcm")
     index = np.argwhere(np.ones(REFERENCE.shape))
     np.testing.assert_allclose(in_reference, voxel_to_world(REFERENCE, index), atol=1e-8)
     known = ~np.isnan(in_moving).any(axis=1)
     assert known.mean() > 0.9
-    back = moved_by_us(transform, params, in_moving[known])
+    back = moved_by_us(Motion(transform, params), in_moving[known])
     np.testing.assert_allclose(back, in_reference[known], rtol=0, atol=2e-4)
     assert np.abs(in_moving[known] - in_reference[known]).max() > 0.1
 
@@ -101,10 +112,10 @@ def test_a_lesion_by_numbers(tmp_path: Path) -> None:
     grid = VolumeGrid(shape=(1, 1, 1), spacing_mm=(1, 1, 1), center_mm=(30, 20, 10))
     shift = Translation(grid)
     params = shift.params(translation_mm=(5.0, 0.0, 0.0))
-    write_spatial_registration(tmp_path / "r.dcm", shift, params, fixed=FIXED, moving=OTHER)
+    write_spatial_registration(tmp_path / "r.dcm", Motion(shift, params), fixed=FIXED, moving=OTHER)
     seen = np.array([[5.0, 20.0, 30.0]])
     assert by_matrix(tmp_path / "r.dcm", OTHER, seen).tolist() == [[10.0, 20.0, 30.0]]
-    write_deformable_registration(tmp_path / "d.dcm", shift, params, grid, fixed=FIXED, moving=OTHER)
+    write_deformable_registration(tmp_path / "d.dcm", Motion(shift, params), grid, fixed=FIXED, moving=OTHER)
     in_reference, in_moving = by_vectors(tmp_path / "d.dcm")
     assert in_reference.tolist() == [[10.0, 20.0, 30.0]]
     assert in_moving.tolist() == [[5.0, 20.0, 30.0]]
@@ -115,10 +126,9 @@ def test_the_frames_are_those_of_the_volumes(tmp_path: Path) -> None:
     volume = torch.ones(REFERENCE.shape)
     for name, visit in (("fixed", FIXED), ("moving", OTHER)):
         write_tomosynthesis(tmp_path / f"{name}.dcm", volume, REFERENCE, identity=visit)
-    write_spatial_registration(tmp_path / "r.dcm", shift, shift.identity(), fixed=FIXED, moving=OTHER)
-    write_deformable_registration(
-        tmp_path / "d.dcm", shift, shift.identity(), MOVING, fixed=FIXED, moving=OTHER
-    )
+    still = Motion(shift, shift.identity())
+    write_spatial_registration(tmp_path / "r.dcm", still, fixed=FIXED, moving=OTHER)
+    write_deformable_registration(tmp_path / "d.dcm", still, MOVING, fixed=FIXED, moving=OTHER)
     fixed, moving, matrix, vectors = (
         pydicom.dcmread(tmp_path / f"{name}.dcm") for name in ("fixed", "moving", "r", "d")
     )
@@ -135,7 +145,7 @@ def test_the_frames_are_those_of_the_volumes(tmp_path: Path) -> None:
     [(Translation(REFERENCE), "RIGID"), (Rigid(REFERENCE), "RIGID"), (Affine(REFERENCE), "AFFINE")],
 )
 def test_the_kind_of_matrix_is_said(transform: Transform, kind: str, tmp_path: Path) -> None:
-    write_spatial_registration(tmp_path / "r.dcm", transform, draw_params(transform, seed=3))
+    write_spatial_registration(tmp_path / "r.dcm", Motion(transform, draw_params(transform, seed=3)))
     step = pydicom.dcmread(tmp_path / "r.dcm").RegistrationSequence[1].MatrixRegistrationSequence[0]
     assert step.MatrixSequence[0].FrameOfReferenceTransformationMatrixType == kind
 
@@ -146,11 +156,11 @@ def test_where_it_folds_there_is_no_vector(tmp_path: Path) -> None:
     # Two neighbours change places.
     u[0, :, :, 4], u[0, :, :, 5] = 4.0, -4.0
     params = field.params(displacement_mm=u)
-    write_deformable_registration(tmp_path / "d.dcm", field, params, REFERENCE)
+    write_deformable_registration(tmp_path / "d.dcm", Motion(field, params), REFERENCE)
     in_reference, in_moving = by_vectors(tmp_path / "d.dcm")
     known = ~np.isnan(in_moving).any(axis=1)
     np.testing.assert_allclose(
-        moved_by_us(field, params, in_moving[known]), in_reference[known], rtol=0, atol=2e-4
+        moved_by_us(Motion(field, params), in_moving[known]), in_reference[known], rtol=0, atol=2e-4
     )
     assert known.any()
     determinants = torch.linalg.det(field.jacobian(params, torch.from_numpy(in_moving[known])))
@@ -165,10 +175,10 @@ def test_wrong_arguments_write_nothing(tmp_path: Path) -> None:
         with pytest.raises(
             GeometryError, match=r"write_spatial_registration: .*which bends. Use write_deform"
         ):
-            write_spatial_registration(path, bent, bent.identity())
+            write_spatial_registration(path, Motion(bent, bent.identity()))
     writers: list[Any] = [
-        lambda **more: write_spatial_registration(path, shift, shift.identity(), **more),
-        lambda **more: write_deformable_registration(path, shift, shift.identity(), MOVING, **more),
+        lambda **more: write_spatial_registration(path, Motion(shift, shift.identity()), **more),
+        lambda **more: write_deformable_registration(path, Motion(shift, shift.identity()), MOVING, **more),
     ]
     for write in writers:
         with pytest.raises(GeometryError, match=r"expected two visits, .*; got the same identity"):
@@ -177,9 +187,9 @@ def test_wrong_arguments_write_nothing(tmp_path: Path) -> None:
             write(description="")
     huge = VolumeGrid(shape=(1000, 1000, 1000), spacing_mm=(1, 1, 1), center_mm=(0, 0, 0))
     with pytest.raises(FileError, match="expected a grid of at most 357913941 voxels"):
-        write_deformable_registration(path, shift, shift.identity(), huge)
+        write_deformable_registration(path, Motion(shift, shift.identity()), huge)
     with pytest.raises(FileError, match=r"expected a name that ends in .dcm; got 'r.tfm'"):
-        write_spatial_registration(tmp_path / "r.tfm", shift, shift.identity())
+        write_spatial_registration(tmp_path / "r.tfm", Motion(shift, shift.identity()))
     assert os.listdir(tmp_path) == []
 
 
@@ -191,4 +201,4 @@ def test_a_transform_without_any_inverse_is_refused(tmp_path: Path) -> None:
     params = field.params(displacement_mm=u.movedim(-1, 0))
     inner = VolumeGrid(shape=(2, 2, 2), spacing_mm=(1, 1, 1), center_mm=REFERENCE.center_mm)
     with pytest.raises(GeometryError, match="expected a transform with an inverse somewhere on the grid"):
-        write_deformable_registration(tmp_path / "d.dcm", field, params, inner)
+        write_deformable_registration(tmp_path / "d.dcm", Motion(field, params), inner)

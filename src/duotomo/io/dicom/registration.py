@@ -24,7 +24,7 @@ from duotomo.io.dicom.instance import EXPLICIT, MOST_BYTES, SUFFIXES, check_desc
 from duotomo.io.file_error import FileError
 from duotomo.io.paths import AnyPath, target
 from duotomo.io.patient_frame import lps, lps_matrix
-from duotomo.transforms import Transform, invert_points
+from duotomo.transforms import Motion, invert_points
 from duotomo.transforms.maps import MatrixMap
 
 SPATIAL = "1.2.840.10008.5.1.4.1.1.66.1"
@@ -41,8 +41,7 @@ Floats = NDArray[np.float64]
 
 def write_spatial_registration(
     path: AnyPath,
-    transform: Transform,
-    params: torch.Tensor,
+    motion: Motion,
     *,
     fixed: Identity | None = None,
     moving: Identity | None = None,
@@ -63,9 +62,9 @@ def write_spatial_registration(
     >>> from duotomo.io.libraries import pydicom
     >>> from duotomo.transforms import Translation
     >>> shift = Translation(VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5)))
-    >>> params = shift.params(translation_mm=(1.0, 2.0, 3.0))
+    >>> motion = Motion(shift, shift.params(translation_mm=(1.0, 2.0, 3.0)))
     >>> with TemporaryDirectory() as folder:
-    ...     write_spatial_registration(f"{folder}/shift.dcm", shift, params)
+    ...     write_spatial_registration(f"{folder}/shift.dcm", motion)
     ...     found = pydicom().dcmread(f"{folder}/shift.dcm")
     >>> matrix = found.RegistrationSequence[1].MatrixRegistrationSequence[0].MatrixSequence[0]
     >>> np.reshape(matrix.FrameOfReferenceTransformationMatrix, (4, 4))[:3, 3].astype(float).tolist()
@@ -74,7 +73,7 @@ def write_spatial_registration(
     where = "write_spatial_registration"
     path = target(where, path, SUFFIXES)
     check_description(where, description)
-    matrix = _matrix(where, transform, params)
+    matrix = _matrix(where, motion)
     fixed, moving = _visits(where, fixed, moving)
     dataset = _registration(SPATIAL, fixed, description)
     # The registered frame itself comes first, as many readers expect it.
@@ -87,8 +86,7 @@ def write_spatial_registration(
 
 def write_deformable_registration(
     path: AnyPath,
-    transform: Transform,
-    params: torch.Tensor,
+    motion: Motion,
     grid: VolumeGrid,
     *,
     fixed: Identity | None = None,
@@ -108,9 +106,9 @@ def write_deformable_registration(
     >>> from duotomo.transforms import Translation
     >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5))
     >>> shift = Translation(grid)
-    >>> params = shift.params(translation_mm=(1.0, 2.0, 3.0))
+    >>> motion = Motion(shift, shift.params(translation_mm=(1.0, 2.0, 3.0)))
     >>> with TemporaryDirectory() as folder:
-    ...     write_deformable_registration(f"{folder}/shift.dcm", shift, params, grid)
+    ...     write_deformable_registration(f"{folder}/shift.dcm", motion, grid)
     ...     found = pydicom().dcmread(f"{folder}/shift.dcm")
     >>> vectors = found.DeformableRegistrationSequence[0].DeformableRegistrationGridSequence[0].VectorGridData
     >>> np.frombuffer(vectors, dtype="<f4")[:3].tolist()
@@ -124,7 +122,7 @@ def write_deformable_registration(
             f"{where}: expected a grid of at most {MOST_BYTES // 12} voxels, for DICOM counts no further; "
             f"got {grid.n_voxels}. Coarsen it: the deformation is smooth."
         )
-    vectors = _back(where, transform, params, grid)
+    vectors = _back(where, motion, grid)
     fixed, moving = _visits(where, fixed, moving)
     along_row, along_column = lps([1, 0, 0]), lps([0, 1, 0])
     lattice = item(
@@ -183,14 +181,14 @@ def _visits(where: str, fixed: Identity | None, moving: Identity | None) -> tupl
     return fixed, moving
 
 
-def _matrix(where: str, transform: Transform, params: torch.Tensor) -> Floats:
+def _matrix(where: str, motion: Motion) -> Floats:
     """Return T in LPS, (4, 4)."""
     product = np.eye(4)
-    for stage in transform.maps(transform.check(params).detach().cpu()):
+    for stage in motion.transform.maps(motion.params.detach().cpu()):
         if not isinstance(stage, MatrixMap):
             raise GeometryError(
                 f"{where}: expected a translation, a rigid or an affine transform; got "
-                f"{type(transform).__name__}, which bends. Use write_deformable_registration."
+                f"{type(motion.transform).__name__}, which bends. Use write_deformable_registration."
             )
         product = np.vstack([stage.matrix.numpy(), [0, 0, 0, 1]]) @ product
     matrix = np.eye(4)
@@ -209,19 +207,17 @@ def _matrix_item(matrix: Floats) -> Any:
     )
 
 
-def _back(where: str, transform: Transform, params: torch.Tensor, grid: VolumeGrid) -> NDArray[np.float32]:
+def _back(where: str, motion: Motion, grid: VolumeGrid) -> NDArray[np.float32]:
     """Return `T^-1(x) - x` in LPS at voxel centres, (z, y, x, xyz); NaN where there is none."""
-    params = transform.check(params).detach().cpu()
+    motion = Motion(motion.transform, motion.params.detach().cpu())
     n_z, n_y, n_x = grid.shape
     vectors = np.empty((n_z, n_y, n_x, 3), dtype="<f4")
     rows = np.stack(np.meshgrid(np.arange(n_y), np.arange(n_x), indexing="ij"), axis=-1)
     for z in range(n_z):
         index = np.concatenate([np.full((n_y, n_x, 1), z), rows], axis=-1)
         xyz_mm = torch.from_numpy(voxel_to_world(grid, index).copy())
-        found = invert_points(transform, params, xyz_mm)
-        lost = (found.residual_mm > FOUND_MM) | (
-            torch.linalg.det(transform.jacobian(params, found.xyz_mm)) <= 0
-        )
+        found = invert_points(motion, xyz_mm)
+        lost = (found.residual_mm > FOUND_MM) | (torch.linalg.det(motion.jacobian(found.xyz_mm)) <= 0)
         moved_mm = (found.xyz_mm - xyz_mm).detach().numpy()
         moved_mm[lost.numpy()] = np.nan
         vectors[z] = lps(moved_mm)
