@@ -1,6 +1,6 @@
 """The simultaneous method on 511 x 208 x 208 voxels of 0.215 mm, 11 + 11 views: its time, and for what.
 
-    python -m benchmarks.large --device cuda affine bspline:16,16,16
+    python -m benchmarks.large --device cuda affine bspline
 
 Each model runs twice: once as it is, for the time; once with every call of a projector, a warp or a prior
 timed by itself, for the shares. What is left is overhead: the quasi-Newton method's algebra, and the host.
@@ -20,11 +20,11 @@ import numpy as np
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods import Model, Settings, Study, Visit, simultaneous
+from duotomo.methods import Settings, Study, Visit, simultaneous
 from duotomo.objectives import Bending, Nonnegativity, TotalVariation
 from duotomo.operators import Projector, Warp
 from duotomo.phantoms import Ellipsoid, Toroid
-from duotomo.transforms import Affine, Transform
+from duotomo.transforms import Affine, BSpline, Motion, Transform
 
 GRID = VolumeGrid.on_detector((208, 208, 511), (0.215, 0.215, 0.215), gap_mm=5.0)
 ACQUISITION = Acquisition.arc(
@@ -43,6 +43,7 @@ PHANTOM = Toroid(
     value=0.034,
     body=Ellipsoid(center_mm=(_X, _Y, _Z), radii_mm=(40.0, 18.0, 14.0), value=0.046),
 )
+MODELS = {"affine": Affine, "bspline": BSpline.shaped((16, 16, 16))}
 AFFINE = Affine(GRID)
 MATRIX = [[1.02, 0.03, 0.02], [-0.02, 0.99, 0.05], [0.01, -0.04, 1.0]]
 PARTS: dict[str, list[tuple[Any, str]]] = {
@@ -90,24 +91,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("models", nargs="*", default=["affine"])
+    parser.add_argument("models", nargs="*", default=["affine"], choices=MODELS)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=300, help="at full resolution, in the last stage")
     options = parser.parse_args()
     device = options.device
     truth = torch.from_numpy(PHANTOM.voxels(GRID, oversample=1, dtype=np.float32)).to(device)
-    true_params = AFFINE.params(matrix=MATRIX, translation_mm=(2.0, -1.0, 1.5))
+    true = Motion(AFFINE, AFFINE.params(matrix=MATRIX, translation_mm=(2.0, -1.0, 1.5)))
     projector = Projector(grid=GRID, acquisition=ACQUISITION)
-    views = [projector(truth), projector(AFFINE.warp(true_params, GRID, GRID)(truth))]
+    views = [projector(truth), projector(true.warp(GRID, GRID)(truth))]
     study = Study(grid=GRID, visits=tuple(Visit(projections=view, acquisition=ACQUISITION) for view in views))
     inside = torch.nonzero(truth.cpu() > 0.02)[::997].double()
     low, spacing = torch.tensor(GRID.low_mm).double(), torch.tensor(GRID.spacing_mm).double()
     reference_mm = (low + (inside + 0.5) * spacing).flip(1)
-    inverse = AFFINE.inverse(true_params)
-    assert inverse is not None
-    moving_mm = AFFINE.points(inverse[1], reference_mm)
+    moving_mm = true.inverse().points(reference_mm)
     for name in options.models:
-        settings = Settings.staged(GRID, Model.parse(name), n_steps=options.steps)
+        settings = Settings.staged(GRID, MODELS[name], n_steps=options.steps)
         # Compiles, on one step of each stage.
         simultaneous(study, _short(settings))
         wait(device)
@@ -115,7 +114,7 @@ def main() -> None:
         result = simultaneous(study, settings)
         wait(device)
         whole = time.perf_counter() - began
-        missed_mm = result.transforms[0].points(result.params[0], moving_mm) - reference_mm
+        missed_mm = result.motions[0].points(moving_mm) - reference_mm
         error = float((result.volume - truth).square().sum() / truth.square().sum())
         print(
             f"{name}: {whole:.1f} s, {result.applications} applications, {result.status.value}; mean TRE "

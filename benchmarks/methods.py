@@ -19,13 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from benchmarks.study_set import AFFINE, GRID, N_CASES, motion, relative_error, study, tre_mm
+from benchmarks.study_set import GRID, N_CASES, motion, relative_error, study, tre_mm
 from duotomo.methods import (
     Alternating,
     Coupled,
-    Model,
     Result,
     Settings,
     State,
@@ -35,8 +32,10 @@ from duotomo.methods import (
     simultaneous,
     with_known_motion,
 )
+from duotomo.transforms import Affine, Motion, Rigid, Translation, model_name
 
 Row = dict[str, Any]
+MODELS = {model_name(model): model for model in (Translation, Rigid, Affine)}
 COLUMNS = (
     "case",
     "method",
@@ -53,17 +52,17 @@ COLUMNS = (
 class Trace:
     """Notes, after every block, how far the motion is from the truth and what that has cost."""
 
-    def __init__(self, true_params: torch.Tensor) -> None:
+    def __init__(self, true: Motion) -> None:
         self.points: list[tuple[int, float]] = []
-        self._true = true_params
+        self._true = true
 
     def load(self) -> None:
         """There is nothing to go on from."""
 
     def save(self, state: State) -> None:
         """Note a state."""
-        transform = Model.parse(state.model).build(GRID)
-        self.points.append((state.applications, tre_mm(transform, state.params[0], self._true)))
+        found = Motion(MODELS[state.model](GRID), state.params[0])
+        self.points.append((state.applications, tre_mm(found, self._true)))
 
 
 def applications_to(tre: float, points: list[tuple[int, float]]) -> int | None:
@@ -74,20 +73,19 @@ def applications_to(tre: float, points: list[tuple[int, float]]) -> int | None:
 def rows_of(case: int, data: str, methods: list[str], *, device: str, n_visits: int) -> list[Row]:
     """Return the rows of one case."""
     others = tuple((case + 7 * k) % (N_CASES - 1) for k in range(1, n_visits - 1))
-    visits, true_params = study(case, data, device=device, extra=others), motion(case)
-    known = [(AFFINE, true_params), *((AFFINE, motion(other)) for other in others)]
-    coupled = Settings.for_study(visits, Model("affine"))
+    visits, true = study(case, data, device=device, extra=others), motion(case)
+    known = [true, *map(motion, others)]
+    coupled = Settings.for_study(visits, Affine)
     oracle = relative_error(with_known_motion(visits, coupled, known).volume)
     rows = []
     for method in methods:
-        trace = Trace(true_params)
+        trace = Trace(true)
         result = METHODS[method](visits, trace)
-        transform, params = result.transforms[0], result.params[0]
         row = {
             "case": case,
             "method": "simultaneous" if method in ("coupled", "alternating") else method,
             "solver": method if method in ("coupled", "alternating") else None,
-            "tre_mm": tre_mm(transform, params, true_params),
+            "tre_mm": tre_mm(result.motions[0], true),
             "relative_error": relative_error(result.volume),
             "oracle_relative_error": oracle,
             "projector_applications": result.applications,
@@ -103,7 +101,7 @@ def rows_of(case: int, data: str, methods: list[str], *, device: str, n_visits: 
 
 def _simultaneous(solver: Coupled | Alternating) -> Callable[[Study, Trace], Result]:
     def run(visits: Study, trace: Trace) -> Result:
-        settings = Settings.for_study(visits, Model("affine"), solver=solver)
+        settings = Settings.for_study(visits, Affine, solver=solver)
         return simultaneous(visits, settings, checkpoint=trace)
 
     return run
@@ -112,8 +110,8 @@ def _simultaneous(solver: Coupled | Alternating) -> Callable[[Study, Trace], Res
 METHODS: dict[str, Callable[[Study, Trace], Result]] = {
     "coupled": _simultaneous(Coupled()),
     "alternating": _simultaneous(Alternating()),
-    "sequential": lambda visits, _: sequential(visits, Settings.for_study(visits, Model("affine"))),
-    "iterative": lambda visits, _: iterative(visits, Settings.for_study(visits, Model("affine"))),
+    "sequential": lambda visits, _: sequential(visits, Settings.for_study(visits, Affine)),
+    "iterative": lambda visits, _: iterative(visits, Settings.for_study(visits, Affine)),
 }
 
 

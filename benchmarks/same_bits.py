@@ -24,7 +24,8 @@ import torch
 from benchmarks.study_set import study
 from duotomo.cli import main as duotomo
 from duotomo.io import CheckpointFile, fingerprint, read_result
-from duotomo.methods import Model, Result, Settings, State, Study, iterative, sequential, simultaneous
+from duotomo.methods import Result, Settings, State, Study, iterative, sequential, simultaneous
+from duotomo.transforms import Affine, BSpline
 
 Arrays = dict[str, np.ndarray]
 
@@ -36,7 +37,7 @@ def arrays_of(result: Result) -> Arrays:
     """Return the volumes and parameters of a result."""
     volumes = {"volume": result.volume, **result.others}
     found = {name: volume.numpy() for name, volume in volumes.items()}
-    return found | {f"params_{i}": params.numpy() for i, params in enumerate(result.params)}
+    return found | {f"params_{i}": motion.params.numpy() for i, motion in enumerate(result.motions)}
 
 
 def demo(scans: Path) -> Arrays:
@@ -58,12 +59,11 @@ class Stopped(Exception):
 
 
 class Stopping(CheckpointFile):
-    """A checkpoint file after whose fourth state the run is stopped."""
+    """A checkpoint file that stops its run after the fourth stage."""
 
     def save(self, state: State) -> None:
         super().save(state)
-        stages = [record.stage for record in state.history]
-        if state.stage - min(stages) >= RESUMED_AFTER:
+        if state.stage >= RESUMED_AFTER:
             raise Stopped
 
 
@@ -84,10 +84,10 @@ def recorded(scans: Path) -> Arrays:
     affine = {case: study(case, "a") for case in AFFINE_CASES}
     runs: dict[str, Callable[[], Arrays]] = {"demo": lambda: demo(scans)}
     for case, visits in affine.items():
-        settings = Settings.for_study(visits, Model("affine"))
+        settings = Settings.for_study(visits, Affine)
         runs[f"affine-{case}"] = lambda v=visits, s=settings: arrays_of(simultaneous(v, s))  # type: ignore[misc]
     visits = affine[7]
-    spline, settings = Model("bspline", (6, 6, 6)), Settings.for_study(visits, Model("affine"))
+    spline, settings = BSpline.shaped((6, 6, 6)), Settings.for_study(visits, Affine)
     runs["bspline"] = lambda: arrays_of(simultaneous(visits, Settings.for_study(visits, spline)))
     runs["sequential"] = lambda: arrays_of(sequential(visits, settings))
     runs["iterative"] = lambda: arrays_of(iterative(visits, settings))

@@ -22,7 +22,7 @@ from PIL import Image
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
 from duotomo.phantoms import EllipticCylinder
-from duotomo.transforms import BSpline, Composition, Rigid, invert_points
+from duotomo.transforms import BSpline, Composition, Motion, Rigid, invert_points
 
 LESION_MM = (-24.0, 36.0, 5.0)
 TURN_DEG = 20.0
@@ -68,7 +68,7 @@ def compute(*, quick: bool = False) -> Scene:
         params=params,
         volume=volume,
         warped=warp(volume),
-        seen_mm=invert_points(chain, params, torch.tensor(LESION_MM)).xyz_mm.numpy(),
+        seen_mm=invert_points(Motion(chain, params), torch.tensor(LESION_MM)).xyz_mm.numpy(),
         found_mm=_centroid(grid, warp(lesion).numpy()),
     )
 

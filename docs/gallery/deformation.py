@@ -13,7 +13,7 @@ import torch
 from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.phantoms import Breast, BreastShape, Density
 from duotomo.report.control_grids import draw_control_grids
-from duotomo.transforms import BSpline, folding
+from duotomo.transforms import BSpline, Motion, folding
 
 
 def draw(path: Path, *, quick: bool = False) -> dict[str, float]:
@@ -41,7 +41,7 @@ def draw(path: Path, *, quick: bool = False) -> dict[str, float]:
         volume=spline.warp(params)(volume),
     )
     figure.savefig(path, format="png", dpi=110, metadata={"Software": None})
-    found = folding(spline, params, grid)
+    found = folding(Motion(spline, params), grid)
     return {"least determinant": found.lowest_determinant, "folded voxels": float(found.n_folded)}
 
 

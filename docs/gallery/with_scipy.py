@@ -28,7 +28,7 @@ def draw(path: Path, *, quick: bool = False) -> dict[str, float]:
     data = scan(ball, grid, acquisition, generator=torch.Generator().manual_seed(0)).double()
     A = Projector(grid=grid, acquisition=acquisition)
 
-    ours = Cgls(n_steps=n_steps).solve(A, data)
+    ours = Cgls(n_steps=n_steps).minimise(ProjectionMisfit(A, data))
     operator, right = A.to_scipy(), data.numpy().ravel()
     theirs = [
         lsqr(operator, right, iter_lim=step, atol=0, btol=0, conlim=0)[0] for step in range(1, n_steps + 1)
