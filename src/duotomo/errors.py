@@ -29,6 +29,8 @@ __all__ = [
 class DuotomoError(ValueError):
     """Base of every error that duotomo raises on purpose.
 
+    Examples
+    --------
     >>> issubclass(GeometryError, DuotomoError) and issubclass(DuotomoError, ValueError)
     True
     """
@@ -64,11 +66,36 @@ def check_tensor(
     batch_ok: bool = True,
     finite: bool = True,
 ) -> None:
-    """Raise unless `tensor` is a finite float tensor whose trailing axes have `shape`.
+    """Raise unless a tensor is finite, floating-point, and has the shape expected.
 
-    shape: one length per name in `axes`. With `batch_ok`, tensor is (..., *axes); without it, exactly
-    (*axes). Without `finite`, the values are not looked at.
+    Parameters
+    ----------
+    where : str
+        Function or class that checks, with which the message begins.
+    name : str
+        Name of the argument in the message.
+    tensor : torch.Tensor
+        The argument: `(..., *shape)` with `batch_ok`, exactly `shape` without it.
+    shape : sequence of int
+        Lengths of the trailing axes, one for each name in `axes`.
+    axes : sequence of str
+        Names of these axes in the message.
+    batch_ok : bool
+        Whether leading batch axes are allowed.
+    finite : bool
+        Whether values are checked for NaN and infinity as well.
 
+    Raises
+    ------
+    DtypeError
+        If this is no `torch.Tensor` of float32 or float64.
+    ShapeError
+        If an axis is missing, or has another length; or if there is a batch, and none is allowed.
+    NonFiniteError
+        If there is NaN or infinity, with `finite`.
+
+    Examples
+    --------
     >>> import torch
     >>> check_tensor("Projector", "volume", torch.zeros(2, 4, 5), shape=(4, 5), axes=("v", "u"))
     >>> check_tensor("Projector", "volume", torch.zeros(5, 4), shape=(4, 5), axes=("v", "u"))
@@ -95,10 +122,30 @@ def check_tensor(
 def check_same(
     where: str, name: str, tensor: torch.Tensor, *, device: torch.device | str, dtype: torch.dtype
 ) -> None:
-    """Raise unless `tensor` lies on `device` and has `dtype`.
+    """Raise unless a tensor has the device and the precision expected.
 
-    A device without an index ("cuda") accepts every index.
+    Parameters
+    ----------
+    where : str
+        Function or class that checks, with which the message begins.
+    name : str
+        Name of the argument in the message.
+    tensor : torch.Tensor
+        The argument, of any shape.
+    device : torch.device or str
+        Device expected; one without an index ("cuda") accepts every index.
+    dtype : torch.dtype
+        Precision expected.
 
+    Raises
+    ------
+    DeviceError
+        If the tensor lies on another device.
+    DtypeError
+        If it has another precision.
+
+    Examples
+    --------
     >>> import torch
     >>> check_same("Warp", "f", torch.zeros(3), device="cpu", dtype=torch.float64)
     Traceback (most recent call last):
@@ -138,8 +185,24 @@ def _check_shape(
 
 
 def check_finite(where: str, name: str, tensor: torch.Tensor) -> None:
-    """Raise if `tensor` holds NaN or infinity.
+    """Raise if a tensor holds NaN or infinity.
 
+    Parameters
+    ----------
+    where : str
+        Function or class that checks, with which the message begins.
+    name : str
+        Name of the argument in the message.
+    tensor : torch.Tensor
+        The argument, of any shape.
+
+    Raises
+    ------
+    NonFiniteError
+        If there is NaN or infinity; the message counts them, and gives the index of the first.
+
+    Examples
+    --------
     >>> import torch
     >>> check_finite("Projector", "volume", torch.tensor([0.0, 1.0]))
     """
@@ -147,9 +210,23 @@ def check_finite(where: str, name: str, tensor: torch.Tensor) -> None:
 
 
 def finite_check(where: str, name: str, tensor: torch.Tensor) -> Callable[[], None]:
-    """Start to look for NaN or infinity; the function returned waits for the answer, and raises.
+    """Start to look for NaN and infinity, without waiting for the answer.
 
-    On a GPU, what is launched between the two calls is not waited for.
+    On a GPU, kernels launched between this call and that of the function returned are not waited for.
+
+    Parameters
+    ----------
+    where : str
+        Function or class that checks, with which the message begins.
+    name : str
+        Name of the argument in the message.
+    tensor : torch.Tensor
+        The argument, of any shape.
+
+    Returns
+    -------
+    callable
+        Waits for the answer, and raises NonFiniteError if there is NaN or infinity.
     """
     import torch
 
