@@ -18,7 +18,7 @@ from duotomo.objectives import CrossCorrelation, Objective, SumOfSquares
 from duotomo.objectives.bending_prior import bending_priors, sign_form
 from duotomo.operators import Warp
 from duotomo.solvers import GaussNewton, LevenbergMarquardt, OnStep, Solution, Step
-from duotomo.transforms import Motion, Transform
+from duotomo.transforms import Inverse, Motion, Transform, invert
 from duotomo.transforms.transform import FEW_PARAMS
 
 INNER_STEPS = 20
@@ -198,9 +198,13 @@ def resample_to_reference(
 
 def moving_to_reference_warp(motion: Motion, *, grid: VolumeGrid, moving_grid: VolumeGrid) -> Warp:
     """Return the operator `f_2 -> f_2(T^-1(.))`, from the moving grid to that of the reference."""
+    return reference_to_moving(motion, grid=grid).motion.warp(moving_grid, grid)
+
+
+def reference_to_moving(motion: Motion, *, grid: VolumeGrid) -> Inverse:
+    """Return `T^-1` as `resample_to_reference` uses it, for points of a grid of the reference frame."""
     tolerance_mm = INVERSE_TOLERANCE * min(grid.spacing_mm)
-    back = motion.inverse(_enough_points(grid), tolerance_mm=tolerance_mm, max_steps=INVERSE_STEPS)
-    return back.warp(moving_grid, grid)
+    return invert(motion, _enough_points(grid), tolerance_mm=tolerance_mm, max_steps=INVERSE_STEPS)
 
 
 def _enough_points(grid: VolumeGrid) -> VolumeGrid:
