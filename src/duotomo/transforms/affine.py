@@ -16,11 +16,25 @@ from duotomo.transforms.units import center_or_middle, half_size_xyz, spacing_xy
 
 
 class Affine(Transform):
-    """`T(x) = c + M (x - c) + t`: 12 parameters, the nine entries of M row by row, and t.
+    """Linear map and translation, `T(x) = c + M (x - c) + t`: 12 parameters, M row by row, and t.
 
-    Parameters are what M and t differ from the identity by. The centre c is the middle of the grid unless
-    given; with `center_mm=(0, 0, 0)`, (M, t) is the 3 x 4 matrix of homogeneous coordinates.
+    The parameters are the differences of M and t from the identity. With `center_mm=(0, 0, 0)`, (M, t) is the
+    3 x 4 matrix of homogeneous coordinates.
 
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Grid that scales the parameters, and the default grid of warps.
+    center_mm : sequence of float, optional
+        c, (x, y, z) in mm; the middle of the grid unless given.
+
+    Raises
+    ------
+    ShapeError
+        If the centre is not three numbers.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5))
     >>> affine = Affine(grid, center_mm=(0.0, 0.0, 0.0))
     >>> params = affine.params(matrix=[[2, 0, 0], [0, 1, 0], [0, 0, 1]], translation_mm=(0, 0, 1))
@@ -31,7 +45,6 @@ class Affine(Transform):
     n_params = 12
 
     def __init__(self, grid: VolumeGrid, *, center_mm: Sequence[float] | None = None) -> None:
-        """center_mm: xyz."""
         self.grid = grid
         self.center_mm = center_or_middle("Affine", center_mm, grid)
         # Entry (i, j) moves a corner along i by half the size along j.
@@ -42,12 +55,36 @@ class Affine(Transform):
     def params(
         self, *, matrix: torch.Tensor | Sequence[Sequence[float]], translation_mm: Sequence[float]
     ) -> torch.Tensor:
-        """Return the parameters of a matrix, (3, 3), and a translation, xyz."""
+        """Return the parameters of a matrix and a translation.
+
+        Parameters
+        ----------
+        matrix : torch.Tensor or sequence of sequence of float
+            M, (3, 3), rows and columns in the order x, y, z; without unit.
+        translation_mm : sequence of float
+            t, (x, y, z) in mm.
+
+        Returns
+        -------
+        torch.Tensor
+            (n_params,), float64, in units of about a voxel.
+        """
         change = torch.as_tensor(matrix, dtype=torch.float64) - torch.eye(3, dtype=torch.float64)
         shift = torch.as_tensor(translation_mm, dtype=torch.float64)
         return torch.cat([change.reshape(-1), shift]) / self.scale
 
     def check(self, params: torch.Tensor) -> torch.Tensor:
+        """Return valid parameters in float64.
+
+        Raises
+        ------
+        ShapeError
+            If they are not (n_params,), or are a batch of `torch.func.vmap`.
+        DtypeError, NonFiniteError
+            If they are not finite floating-point numbers.
+        GeometryError
+            If the determinant of M is not positive.
+        """
         params = super().check(params)
         a, b, c, d, e, f, g, h, i = (params.detach().cpu() * self.scale)[:9].tolist()
         a, e, i = 1 + a, 1 + e, 1 + i
@@ -69,6 +106,13 @@ class Affine(Transform):
         return (MatrixMap(matrix=matrix + self._identity.to(params.device)),)
 
     def physical(self, params: torch.Tensor) -> Physical:
+        """Return matrix, translation and centre.
+
+        Returns
+        -------
+        dict of str to torch.Tensor
+            `matrix`, (3, 3), without unit; `translation_mm` and `center_mm`, (xyz,), in mm; all float64.
+        """
         params = self.check(params)
         shift = (params * self.scale.to(params.device))[9:]
         return {"matrix": self._matrix(params), "translation_mm": shift, "center_mm": self.center_mm}

@@ -1,4 +1,4 @@
-"""What a deformation does: how far it moves tissue, how it changes volume, where it folds."""
+"""Statistics of a deformation: displacements, changes of volume, and folding."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Point = tuple[float, float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Folding:
-    """How often T folds on a grid: the voxels whose Jacobian determinant is not positive.
+    """Folding of T on a grid: the voxels whose Jacobian determinant is not positive.
 
     Parameters
     ----------
     n_folded : int
         Voxels whose determinant is not positive.
     n_voxels : int
-        Voxels looked at.
+        Voxels evaluated.
     lowest_determinant : float
-        The lowest determinant among them.
+        Lowest determinant among them, without unit.
     worst_mm : tuple of float
-        Where that is, (x, y, z) in mm, folded or not.
+        Voxel centre of the lowest determinant, (x, y, z) in mm, folded or not.
     """
 
     n_folded: int
@@ -41,18 +41,18 @@ class Folding:
 
 @dataclass(frozen=True, kw_only=True)
 class DeformationStatistics:
-    """Displacements and volume changes over a grid, or over a mask on it.
+    """Displacements and changes of volume over a grid, or over a mask on it.
 
     Parameters
     ----------
     n_voxels : int
-        Voxels looked at.
+        Voxels evaluated.
     mean_mm, median_mm, percentile_95_mm, largest_mm : float
         Of the lengths of the displacements, in mm.
     mean_xyz_mm : tuple of float
-        The mean displacement, (x, y, z) in mm.
+        Mean displacement, (x, y, z) in mm.
     mean_determinant, highest_determinant : float
-        Of the Jacobian's determinants.
+        Of the determinants of the Jacobian, without unit.
     folding : Folding
         Where T folds.
     """
@@ -83,7 +83,12 @@ def folding(motion: Motion, grid: VolumeGrid | None = None, mask: torch.Tensor |
     Returns
     -------
     Folding
-        The number of folded voxels, and the worst place.
+        Number of folded voxels, and the lowest determinant.
+
+    Raises
+    ------
+    ShapeError
+        If the mask is not a bool tensor on the grid with at least one voxel.
     """
     grid = grid or motion.grid
     chosen = _chosen("folding", mask, grid)
@@ -93,7 +98,7 @@ def folding(motion: Motion, grid: VolumeGrid | None = None, mask: torch.Tensor |
 def deformation_statistics(
     motion: Motion, grid: VolumeGrid | None = None, mask: torch.Tensor | None = None
 ) -> DeformationStatistics:
-    """Return what T does over a grid of the moving frame, or over a mask on it.
+    """Return statistics of T over a grid of the moving frame, or over a mask on it.
 
     Parameters
     ----------
@@ -108,6 +113,11 @@ def deformation_statistics(
     -------
     DeformationStatistics
         Lengths in mm, and determinants.
+
+    Raises
+    ------
+    ShapeError
+        If the mask is not a bool tensor on the grid with at least one voxel.
 
     Examples
     --------
@@ -140,7 +150,7 @@ def deformation_statistics(
 def target_registration_error(
     motion: Motion, moving_mm: torch.Tensor, reference_mm: torch.Tensor
 ) -> torch.Tensor:
-    """Return `|T(m) - r|` for landmarks seen in both frames.
+    """Return the target registration error, `|T(m) - r|`, of landmarks known in both frames.
 
     Parameters
     ----------
@@ -155,6 +165,11 @@ def target_registration_error(
     -------
     torch.Tensor
         (landmark,), in mm, float64.
+
+    Raises
+    ------
+    ShapeError
+        If there are not as many landmarks in both frames.
 
     Examples
     --------

@@ -12,11 +12,18 @@ from duotomo.transforms.units import field_scale
 
 
 class DisplacementField(Transform):
-    """`T(x) = x + u(x)`: u is given at the voxel centres of a grid, and linear between them.
+    """Displacement at every voxel of a grid, `T(x) = x + u(x)`, with u linear between voxel centres.
 
-    Parameters are u in voxels, (xyz, z, y, x) in one row. Beyond the outermost centres u fades to zero within
-    one voxel.
+    The parameters are u in voxels, (xyz, z, y, x), flattened. Beyond the outermost centres u decreases to
+    zero within one voxel.
 
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Grid of the displacements, and the default grid of warps.
+
+    Examples
+    --------
     >>> field = DisplacementField(VolumeGrid.on_detector((2, 2, 2), (1.0, 1.0, 1.0)))
     >>> u_mm = torch.zeros(3, 2, 2, 2)
     >>> u_mm[0] = 0.25
@@ -29,7 +36,23 @@ class DisplacementField(Transform):
         self.n_params = 3 * grid.n_voxels
 
     def params(self, *, displacement_mm: torch.Tensor) -> torch.Tensor:
-        """Return the parameters of a field, (xyz, z, y, x)."""
+        """Return the parameters of a displacement field.
+
+        Parameters
+        ----------
+        displacement_mm : torch.Tensor
+            u, (xyz, z, y, x), at the voxel centres of the grid, in mm.
+
+        Returns
+        -------
+        torch.Tensor
+            u, (n_params,), float64, in voxels.
+
+        Raises
+        ------
+        ShapeError, DtypeError, NonFiniteError
+            If this is no field on the grid.
+        """
         check_tensor(
             "DisplacementField",
             "displacement_mm",
@@ -49,4 +72,11 @@ class DisplacementField(Transform):
         return (LatticeMap(lattice=self.grid, coefficients=field, degree=1),)
 
     def physical(self, params: torch.Tensor) -> Physical:
+        """Return the displacement field.
+
+        Returns
+        -------
+        dict of str to torch.Tensor
+            `displacement_mm`, (xyz, z, y, x), float64, in mm.
+        """
         return {"displacement_mm": self.maps(self.check(params))[0].coefficients}

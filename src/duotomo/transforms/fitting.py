@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from duotomo.transforms.motion import Motion
 
 MOST_POINTS = 5_000
-"""A fit is over the voxel centres of a grid, coarsened until no more are left."""
+"""A grid is coarsened to at most this many voxels, over whose centres parameters are fitted."""
 
 N_STEPS, N_INNER, TOLERANCE = 8, 40, 1e-10
 """Gauss-Newton steps, conjugate-gradient steps in each, and the relative decrease at which they end."""
@@ -25,7 +25,7 @@ Maps = Callable[[torch.Tensor], Sequence[ElementaryMap]]
 
 
 def few_voxels(grid: VolumeGrid) -> VolumeGrid:
-    """Return a grid over the same box, coarsened until few enough voxels are left for a fit."""
+    """Return a grid over the same box, coarsened to few enough voxels for a fit."""
     factor = 1
     while grid.coarsen(factor).n_voxels > MOST_POINTS:
         factor += 1

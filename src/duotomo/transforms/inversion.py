@@ -38,14 +38,14 @@ class InverseStatus(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InvertedPoints:
-    """Points that T takes to the points asked for.
+    """Points that T takes to given points.
 
     Parameters
     ----------
     xyz_mm : torch.Tensor
         The points found, (..., xyz), in mm.
     residual_mm : torch.Tensor
-        How far from the points asked for T takes them, (...), in mm.
+        Distance of T of the points found from the given points, (...), in mm.
     status : InverseStatus
         How the inversion ended.
     """
@@ -57,14 +57,14 @@ class InvertedPoints:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inverse:
-    """A motion that undoes another one, and how well it does.
+    """The inverse of a motion, and its error.
 
     Parameters
     ----------
     motion : Motion
         Reference frame to moving frame.
     residual_mm : float
-        The farthest that a voxel centre of the grid is from where it started after the inverse and then T.
+        Largest distance, over the voxel centres x of the grid, of `T(T^-1(x))` from x, in mm.
     status : InverseStatus
         How the inversion ended.
     folding : Folding, optional
@@ -84,9 +84,9 @@ def invert_points(
     tolerance_mm: float = 1e-6,
     max_steps: int = 50,
 ) -> InvertedPoints:
-    """Find x with T(x) = y for points y, by Newton's method.
+    """Find x with `T(x) = y` for points y, by Newton's method.
 
-    `x <- x - T'(x)^-1 (T(x) - y)`, halved where it does not bring the point nearer.
+    `x <- x - T'(x)^-1 (T(x) - y)`, with half the step where it does not reduce the distance.
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ def invert_points(
     xyz_mm : torch.Tensor
         Points y of the reference frame, (..., xyz), in mm.
     tolerance_mm : float
-        How near T has to take every x to its y, in mm.
+        Largest distance of T(x) from y, in mm.
     max_steps : int
         Newton steps, at most.
 
     Returns
     -------
     InvertedPoints
-        The points x, with what they miss.
+        The points x, with their residuals.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def invert(
 
     Without a closed form, the displacements w solve `x + w = T^-1(x)` at the voxel centres x, by the
     fixed-point iteration `w <- w - M^-1 (T(x + w) - x)`, M being the product of T's matrices. Between centres
-    they are linear. Where T folds there is no inverse: the status says so, and a warning names the place.
+    they are linear. Where T folds there is no inverse: the status says so, and a warning gives the position.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def invert(
     grid : VolumeGrid, optional
         Of the reference frame; that of the transform unless given.
     tolerance_mm : float
-        How near every voxel centre has to come back, in mm.
+        Largest distance of `T(x + w)` from x, over all voxel centres, in mm.
     max_steps : int
         Fixed-point steps, at most.
 

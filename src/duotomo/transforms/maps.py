@@ -1,4 +1,4 @@
-"""What every transform is made of: matrices and lattices of displacements, applied one after the other."""
+"""Elementary maps that every transform is composed of: matrices, and lattices of displacements."""
 
 from __future__ import annotations
 
@@ -18,24 +18,48 @@ from duotomo.operators.derivatives import plain
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MatrixMap:
-    """`x -> M (x, 1)`. matrix: (3, 4), xyz in mm."""
+    """Affine map of points, `x -> M (x, 1)`.
+
+    Parameters
+    ----------
+    matrix : torch.Tensor
+        M, (3, 4), float64: rows x, y, z; the last column in mm, the others without unit.
+    """
 
     matrix: torch.Tensor
 
     def points(self, xyz_mm: torch.Tensor) -> torch.Tensor:
-        """Move points, (..., xyz)."""
+        """Return where points go.
+
+        Parameters
+        ----------
+        xyz_mm : torch.Tensor
+            (..., xyz), in mm.
+
+        Returns
+        -------
+        torch.Tensor
+            (..., xyz), in mm.
+        """
         matrix = self.matrix.to(xyz_mm.device)
         return xyz_mm @ matrix[:, :3].T + matrix[:, 3]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LatticeMap:
-    """`x -> x + sum over control points j of B((x - x_j) / spacing) c_j`.
+    """B-spline displacement of points, `x -> x + sum over control points j of B((x - x_j) / spacing) c_j`.
 
-    B is a product of B-splines: cubic for degree 3, linear for degree 1. There are no control points beyond
-    the lattice, so displacements fade to zero around it.
+    B is a product of B-splines, one per axis. There are no control points beyond the lattice, so
+    displacements decrease to zero around it.
 
-    lattice: its voxel centres are the control points. coefficients: (xyz, z, y, x), in mm.
+    Parameters
+    ----------
+    lattice : VolumeGrid
+        Its voxel centres are the control points.
+    coefficients : torch.Tensor
+        c, (xyz, z, y, x), float64, in mm.
+    degree : int
+        Of the B-splines: 3 for cubic, 1 for linear.
     """
 
     lattice: VolumeGrid
@@ -43,7 +67,18 @@ class LatticeMap:
     degree: int = 3
 
     def points(self, xyz_mm: torch.Tensor) -> torch.Tensor:
-        """Move points, (..., xyz)."""
+        """Return where points go.
+
+        Parameters
+        ----------
+        xyz_mm : torch.Tensor
+            (..., xyz), in mm.
+
+        Returns
+        -------
+        torch.Tensor
+            (..., xyz), in mm.
+        """
         to_lattice = _world_matrix(self.lattice).to(xyz_mm.device)
         at = xyz_mm @ to_lattice[:3, :3].T + to_lattice[:3, 3]
         return xyz_mm + lattice_values(self.coefficients.to(xyz_mm.device), at, self.degree)
@@ -56,6 +91,8 @@ ElementaryMap = MatrixMap | LatticeMap
 def index_matrix(grid: VolumeGrid) -> torch.Tensor:
     """Return the matrix, (4, 4), from (z, y, x, 1), a voxel index, to (x, y, z, 1) in mm.
 
+    Examples
+    --------
     >>> index_matrix(VolumeGrid.on_detector((2, 4, 6), (1, 1, 1))) @ torch.tensor([0.0, 0, 0, 1]).double()
     tensor([-2.5000,  0.5000,  0.5000,  1.0000], dtype=torch.float64)
     """
@@ -101,7 +138,7 @@ def map_points(
 ) -> PointMap:
     """Return the map from voxel indices of the moving grid to those of the reference grid.
 
-    tensors: what `map_tensors` makes of them.
+    `tensors` is what `map_tensors` returns for these maps.
     """
     matrices, coefficients = tensors
     fixed, is_fixed = [], True
@@ -127,7 +164,7 @@ def grid_map(maps: Sequence[ElementaryMap], grid: VolumeGrid) -> PointMap:
 def grid_displacement(
     maps: Sequence[ElementaryMap], grid: VolumeGrid, device: torch.device | str
 ) -> torch.Tensor:
-    """Return how far the voxel centres of a grid move: (xyz, z, y, x), in mm, float64."""
+    """Return the displacement of the voxel centres of a grid: (xyz, z, y, x), in mm, float64."""
     point_map = grid_map(maps, grid)
     where = torch.empty(3, *grid.shape, dtype=torch.float64, device=device)
     warp_kernels(where.device).positions(where, point_map)

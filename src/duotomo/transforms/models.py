@@ -1,8 +1,7 @@
-"""Models of motion: what builds the transform of a visit on its grid.
+"""Models of motion: builders of the transform of a visit on its grid.
 
-A model is anything that turns a `VolumeGrid` into a `Transform`. A transform class whose constructor needs
-the grid only, such as `Affine`, is a model as it stands; those with control points, and chains, come from
-here.
+A model is any callable from a `VolumeGrid` to a `Transform`. A transform class whose constructor needs the
+grid only, such as `Affine`, is a model itself; models with control points, and chains, are defined here.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from duotomo.transforms.composition import Composition
 from duotomo.transforms.transform import Transform
 
 MOST_CONTROL_POINTS = 10_000_000
-"""Of a lattice: more than a clinical volume has at one for each cubic millimetre."""
+"""Of a lattice: more than one for each cubic millimetre of a clinical volume."""
 
 BORDER = 3
 """Control points along an axis beyond the number of intervals that a cubic spline is complete on."""
@@ -31,7 +30,18 @@ class Model(Protocol):
     """
 
     def __call__(self, grid: VolumeGrid, /) -> Transform:
-        """Return the transform on a grid."""
+        """Return the transform on a grid.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            Of the moving visit.
+
+        Returns
+        -------
+        Transform
+            On that grid.
+        """
         ...
 
 
@@ -43,9 +53,9 @@ class _OnLattice(Protocol):
 
 @dataclass(frozen=True)
 class LatticeModel:
-    """A transform with control points, by their number or by their distance.
+    """Model of a transform with control points, given their number or their distance.
 
-    Usually made by `BSpline.shaped`, `BSpline.spaced` and those of `Velocity`.
+    Usually made by `shaped` and `spaced` of `BSpline` and `Velocity`.
 
     Parameters
     ----------
@@ -54,7 +64,12 @@ class LatticeModel:
     control_shape : tuple of int, optional
         Control points, (z, y, x).
     spacing_mm : float, optional
-        Distance of the control points, at most, in mm; instead of `control_shape`.
+        Largest distance of the control points, in mm; instead of `control_shape`.
+
+    Raises
+    ------
+    DuotomoError
+        Unless exactly one of the two is given, positive, and of no more than 10,000,000 control points.
     """
 
     transform: _OnLattice
@@ -106,12 +121,17 @@ class LatticeModel:
 
 @dataclass(frozen=True)
 class ChainModel:
-    """Models one after the other: points go through the first transform first.
+    """Model of a composition: points go through the transform of the first part first.
 
     Parameters
     ----------
     parts : tuple of Model
         Two or more, such as `(Affine, BSpline.spaced(25.0))`.
+
+    Raises
+    ------
+    DuotomoError
+        If there are fewer than two.
     """
 
     parts: tuple[Model, ...]
@@ -145,7 +165,7 @@ class ChainModel:
 
 
 def chain(*parts: Model) -> ChainModel:
-    """Return the model of several transforms, one after the other.
+    """Return the model of a composition of transforms.
 
     Parameters
     ----------
@@ -156,6 +176,11 @@ def chain(*parts: Model) -> ChainModel:
     -------
     ChainModel
         Builds a `Composition`.
+
+    Raises
+    ------
+    DuotomoError
+        If there are fewer than two.
 
     Examples
     --------

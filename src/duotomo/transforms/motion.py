@@ -131,14 +131,14 @@ class Motion:
     def inverse(
         self, grid: VolumeGrid | None = None, *, tolerance_mm: float = 1e-6, max_steps: int = 100
     ) -> Motion:
-        """Return the motion from the reference frame to the moving frame; `invert` also says how good it is.
+        """Return the motion from the reference frame to the moving frame; `invert` also returns its error.
 
         Parameters
         ----------
         grid : VolumeGrid, optional
             Of the reference frame: where displacements are given if there is no closed form.
         tolerance_mm : float
-            How near every voxel centre has to come back, in mm, without a closed form.
+            Largest distance of `T(T^-1(x))` from x, over all voxel centres x, in mm, without a closed form.
         max_steps : int
             Fixed-point steps, at most.
 
@@ -150,25 +150,25 @@ class Motion:
         return invert(self, grid, tolerance_mm=tolerance_mm, max_steps=max_steps).motion
 
     def physical(self) -> Physical:
-        """Return what the parameters mean.
+        """Return the parameters in physical units.
 
         Returns
         -------
-        dict
-            Tensors in millimetres and degrees, by name.
+        dict of str to torch.Tensor
+            By name, in mm and degrees; see `physical` of the transform.
         """
         return self.transform.physical(self.params)
 
     def convert(self, transform: Transform) -> Motion:
         """Return the motion of another transform that is nearest to this one.
 
-        Exact where the other can move as this one does: translation, rigid, affine, B-spline is such an
-        order.
+        Exact where the other transform can represent this one: translation, rigid, affine, B-spline is such
+        an order.
 
         Parameters
         ----------
         transform : Transform
-            What to convert to.
+            The transform to convert to.
 
         Returns
         -------

@@ -16,11 +16,24 @@ from duotomo.transforms.units import center_or_middle, spacing_xyz, turn_rad
 
 
 class Rigid(Transform):
-    """`T(x) = c + R (x - c) + t`: 6 parameters, a rotation vector and a translation.
+    """Rotation and translation, `T(x) = c + R (x - c) + t`: 6 parameters, a rotation vector w and t.
 
-    The rotation vector points along the axis and is as long as the angle: `R = exp([w])`, right-handed. The
-    centre c is the middle of the grid unless given.
+    The rotation vector points along the axis and is as long as the angle: `R = exp([w])`, right-handed.
 
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Grid that scales the parameters, and the default grid of warps.
+    center_mm : sequence of float, optional
+        c, (x, y, z) in mm; the middle of the grid unless given.
+
+    Raises
+    ------
+    ShapeError
+        If the centre is not three numbers.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5))
     >>> rigid = Rigid(grid, center_mm=(0.0, 0.0, 0.0))
     >>> params = rigid.params(rotation_deg=(0.0, 0.0, 90.0), translation_mm=(0.0, 0.0, 1.0))
@@ -31,13 +44,25 @@ class Rigid(Transform):
     n_params = 6
 
     def __init__(self, grid: VolumeGrid, *, center_mm: Sequence[float] | None = None) -> None:
-        """center_mm: xyz."""
         self.grid = grid
         self.center_mm = center_or_middle("Rigid", center_mm, grid)
         self.scale = torch.cat([torch.full((3,), turn_rad(grid), dtype=torch.float64), spacing_xyz(grid)])
 
     def params(self, *, rotation_deg: Sequence[float], translation_mm: Sequence[float]) -> torch.Tensor:
-        """Return the parameters of a rotation vector and a translation, both xyz."""
+        """Return the parameters of a rotation vector and a translation.
+
+        Parameters
+        ----------
+        rotation_deg : sequence of float
+            Rotation vector, (x, y, z) in degrees.
+        translation_mm : sequence of float
+            t, (x, y, z) in mm.
+
+        Returns
+        -------
+        torch.Tensor
+            (n_params,), float64, in units of about a voxel.
+        """
         turn = torch.as_tensor(rotation_deg, dtype=torch.float64) * (math.pi / 180)
         return torch.cat([turn, torch.as_tensor(translation_mm, dtype=torch.float64)]) / self.scale
 
@@ -52,6 +77,13 @@ class Rigid(Transform):
         return (MatrixMap(matrix=torch.cat([rotation, shift[:, None]], dim=1)),)
 
     def physical(self, params: torch.Tensor) -> Physical:
+        """Return rotation vector, translation and centre.
+
+        Returns
+        -------
+        dict of str to torch.Tensor
+            `rotation_deg` in degrees, `translation_mm` and `center_mm` in mm; each (xyz,), float64.
+        """
         scaled = self.check(params) * self.scale.to(params.device)
         return {
             "rotation_deg": torch.rad2deg(scaled[:3]),

@@ -15,8 +15,15 @@ from duotomo.transforms.units import spacing_xyz
 
 
 class Translation(Transform):
-    """`T(x) = x + t`: 3 parameters, t in voxels along x, y and z.
+    """Translation, `T(x) = x + t`: 3 parameters, t in voxels along x, y and z.
 
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Grid whose voxels scale the parameters, and the default grid of warps.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5))
     >>> shift = Translation(grid)
     >>> params = shift.params(translation_mm=(1.0, 0.0, -2.0))
@@ -30,7 +37,18 @@ class Translation(Transform):
         self.grid = grid
 
     def params(self, *, translation_mm: Sequence[float]) -> torch.Tensor:
-        """Return the parameters of a translation, xyz."""
+        """Return the parameters of a translation.
+
+        Parameters
+        ----------
+        translation_mm : sequence of float
+            t, (x, y, z) in mm.
+
+        Returns
+        -------
+        torch.Tensor
+            t, (xyz,), float64, in voxels.
+        """
         return torch.as_tensor(translation_mm, dtype=torch.float64) / spacing_xyz(self.grid)
 
     def maps(self, params: torch.Tensor) -> tuple[MatrixMap, ...]:
@@ -39,6 +57,13 @@ class Translation(Transform):
         return (MatrixMap(matrix=torch.cat([eye, shift[:, None]], dim=1)),)
 
     def physical(self, params: torch.Tensor) -> Physical:
+        """Return the translation.
+
+        Returns
+        -------
+        dict of str to torch.Tensor
+            `translation_mm`, (xyz,), float64, in mm.
+        """
         return {"translation_mm": self.check(params) * spacing_xyz(self.grid).to(params.device)}
 
     def inverse(self, params: torch.Tensor) -> Motion:

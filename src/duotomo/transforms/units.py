@@ -1,4 +1,4 @@
-"""The sizes that scale parameters: a unit step moves the corners of a grid by about a voxel."""
+"""Scales of parameters: a unit step moves the corners of a grid by about a voxel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def spacing_xyz(grid: VolumeGrid) -> torch.Tensor:
 
 
 def field_scale(grid: VolumeGrid, like: torch.Tensor) -> torch.Tensor:
-    """Return the voxel's edges, to multiply fields (xyz, z, y, x) on the device of `like` with."""
+    """Return the voxel's edges as a factor of fields (xyz, z, y, x), on the device of `like`."""
     return spacing_xyz(grid).to(like.device)[:, None, None, None]
 
 
@@ -39,7 +39,7 @@ def center_or_middle(where: str, center_mm: Sequence[float] | None, grid: Volume
 
 
 def half_size_xyz(grid: VolumeGrid) -> torch.Tensor:
-    """Return how far the corners lie from the middle, xyz, in mm."""
+    """Return the distance of the corners from the middle, xyz, in mm."""
     return torch.tensor(grid.size_mm[::-1], dtype=torch.float64) / 2
 
 
