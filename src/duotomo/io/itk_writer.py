@@ -14,7 +14,7 @@ from duotomo.io.libraries import simpleitk
 from duotomo.io.paths import AnyPath, replacing, target
 from duotomo.io.patient_frame import itk_image, lps, lps_matrix
 from duotomo.transforms import Composition, Motion, Transform, Translation
-from duotomo.transforms.bspline import FEWEST
+from duotomo.transforms.lattice_transform import FEWEST
 from duotomo.transforms.maps import LatticeMap, MatrixMap
 
 SUFFIXES = (".tfm", ".h5")

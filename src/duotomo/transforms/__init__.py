@@ -1,7 +1,7 @@
 """Transforms from the moving frame to the reference frame: parameters in, warps and derivatives out."""
 
 from duotomo.transforms.affine import Affine
-from duotomo.transforms.bending import BendingEnergy, OnLattice
+from duotomo.transforms.bending import BendingEnergy
 from duotomo.transforms.bspline import BSpline, Fit
 from duotomo.transforms.composition import Composition
 from duotomo.transforms.deformation import (
@@ -36,7 +36,6 @@ __all__ = [
     "LatticeModel",
     "Model",
     "Motion",
-    "OnLattice",
     "Rigid",
     "Transform",
     "Translation",

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import torch
 
-from duotomo.geometry import VolumeGrid
 from duotomo.kernels.warp.reference import spline_weights
+from duotomo.transforms.lattice_transform import LatticeTransform
 from duotomo.transforms.units import field_scale
-
-
-class OnLattice(Protocol):
-    """A transform whose parameters are coefficients of cubic B-splines in voxels of its grid."""
-
-    grid: VolumeGrid
-    lattice: VolumeGrid
-    n_params: int
-
-    def check(self, params: torch.Tensor) -> torch.Tensor:
-        """Return the parameters in float64; raise if they are not parameters of this transform."""
-        ...
 
 
 class BendingEnergy:
@@ -31,6 +17,7 @@ class BendingEnergy:
     being its volume, is exact: a quadratic form `c^T K c` in the coefficients, whose K is a sum of products
     of three small matrices, one per axis. Affine displacements have none.
 
+    >>> from duotomo.geometry import VolumeGrid
     >>> from duotomo.transforms import BSpline
     >>> spline = BSpline.over(VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0)), (5, 5, 5))
     >>> energy = BendingEnergy(spline)
@@ -38,7 +25,7 @@ class BendingEnergy:
     0.0
     """
 
-    def __init__(self, spline: OnLattice) -> None:
+    def __init__(self, spline: LatticeTransform) -> None:
         self.spline = spline
         grams = [_grams(n, d) for n, d in zip(spline.lattice.shape, spline.lattice.spacing_mm, strict=True)]
         # Each pair of derivatives (i, j) is one product of one-dimensional integrals; mixed ones count twice.
@@ -61,9 +48,7 @@ class BendingEnergy:
         """Return the Hessian of E, which does not depend on where it is taken, times a direction."""
         self.spline.check(params)
         direction = self.spline.check(direction)
-        coefficients = direction.reshape(3, *self.spline.lattice.shape) * field_scale(
-            self.spline.grid, direction
-        )
+        coefficients = self.spline.coefficients_mm(direction)
         total = torch.zeros_like(coefficients)
         for factor, matrices in self._terms:
             moved = [matrix.to(coefficients.device) for matrix in matrices]

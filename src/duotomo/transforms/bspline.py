@@ -6,113 +6,75 @@ from dataclasses import dataclass
 
 import torch
 
-from duotomo.errors import GeometryError, check_tensor
+from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.warp.reference import spline_weights
-from duotomo.transforms.bending import OnLattice
+from duotomo.transforms.lattice_transform import LatticeTransform
 from duotomo.transforms.maps import LatticeMap
-from duotomo.transforms.models import LatticeModel
 from duotomo.transforms.motion import Motion
-from duotomo.transforms.transform import Physical, Transform
-from duotomo.transforms.units import field_scale
-
-FEWEST = 4
-"""Control points that act on every place, along one axis."""
+from duotomo.transforms.transform import Physical
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
-    """The B-spline nearest to a field. residual_mm: the root mean square of what it leaves."""
+    """The B-spline nearest to a field of displacements.
+
+    Parameters
+    ----------
+    params : torch.Tensor
+        Of the B-spline, (n_params,).
+    residual_mm : float
+        Root mean square of what it leaves, in mm.
+    """
 
     params: torch.Tensor
     residual_mm: float
 
 
-class BSpline(Transform):
+class BSpline(LatticeTransform):
     """`T(x) = x + sum over control points j of B((x - x_j) / spacing) c_j`, B a product of cubic B-splines.
 
-    Parameters are the coefficients c in voxels, (xyz, z, y, x) in one row. The spline is complete between the
-    second and the last but one control point of each axis, and fades to zero within two spacings of the last.
+    The parameters of the transform are the coefficients c in voxels, (xyz, z, y, x) in one row. The spline is
+    complete between the second and the last but one control point of each axis, and fades to zero within two
+    spacings of the last.
 
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Whose voxels scale the parameters.
+    lattice : VolumeGrid
+        Its voxel centres are the control points, at least 4 along each axis.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((65, 65, 65), (1.0, 1.0, 1.0))
     >>> BSpline.over(grid, (9, 9, 9)).n_params
     2187
     """
 
-    def __init__(self, grid: VolumeGrid, lattice: VolumeGrid) -> None:
-        """lattice: its voxel centres are the control points."""
-        check_lattice("BSpline", lattice.shape)
-        self.grid, self.lattice = grid, lattice
-        self.n_params = 3 * lattice.n_voxels
-
-    @classmethod
-    def over(cls, grid: VolumeGrid, control_shape: tuple[int, int, int]) -> BSpline:
-        """Return the spline with `control_shape` (z, y, x) control points that is complete on a grid's box.
-
-        One control point lies outside on each side, so n points cut an axis into n - 3 parts.
-        """
-        return cls(grid, control_lattice(grid, control_shape))
-
-    @classmethod
-    def shaped(cls, control_shape: tuple[int, int, int]) -> LatticeModel:
-        """Return the model of a B-spline with so many control points, on any grid.
-
-        Parameters
-        ----------
-        control_shape : tuple of int
-            Control points, (z, y, x), at least 4 along each axis.
-
-        Returns
-        -------
-        LatticeModel
-            Builds `BSpline.over(grid, control_shape)`.
-        """
-        return LatticeModel(cls, control_shape=control_shape)
-
-    @classmethod
-    def spaced(cls, spacing_mm: float) -> LatticeModel:
-        """Return the model of a B-spline whose control points are at most so far apart, on any grid.
-
-        Parameters
-        ----------
-        spacing_mm : float
-            Distance of neighbouring control points, in mm.
-
-        Returns
-        -------
-        LatticeModel
-            Builds the coarsest spline with that distance or less.
-        """
-        return LatticeModel(cls, spacing_mm=spacing_mm)
-
-    @property
-    def control_spacing_mm(self) -> tuple[float, float, float]:
-        return self.lattice.spacing_mm
-
-    def lattice_parts(self) -> tuple[tuple[int, OnLattice], ...]:
-        return ((0, self),)
-
     def nearest_params(self, motion: Motion) -> torch.Tensor:
         return self.fit(motion.displacement(self.grid)).params
 
     def params(self, *, coefficients_mm: torch.Tensor) -> torch.Tensor:
-        """Return the parameters of coefficients, (xyz, z, y, x)."""
-        check_tensor(
-            "BSpline",
-            "coefficients_mm",
-            coefficients_mm,
-            shape=(3, *self.lattice.shape),
-            axes=("xyz", "z", "y", "x"),
-            batch_ok=False,
-        )
-        return (coefficients_mm.double() / field_scale(self.grid, coefficients_mm)).reshape(-1)
+        """Return the parameters of coefficients.
+
+        Parameters
+        ----------
+        coefficients_mm : torch.Tensor
+            (xyz, z, y, x) on the lattice, in mm.
+
+        Returns
+        -------
+        torch.Tensor
+            (n_params,), float64.
+        """
+        return self._params_of("coefficients_mm", coefficients_mm)
 
     def maps(self, params: torch.Tensor) -> tuple[LatticeMap, ...]:
-        coefficients = params.reshape(3, *self.lattice.shape) * field_scale(self.grid, params)
-        return (LatticeMap(lattice=self.lattice, coefficients=coefficients),)
+        return (LatticeMap(lattice=self.lattice, coefficients=self.coefficients_mm(params)),)
 
     def physical(self, params: torch.Tensor) -> Physical:
-        return {"coefficients_mm": self.maps(self.check(params))[0].coefficients}
+        return {"coefficients_mm": self.coefficients_mm(self.check(params))}
 
     def refined(self, params: torch.Tensor) -> Motion:
         """Return the spline with half the spacing, and the parameters that leave T as it is on its box.
@@ -120,7 +82,7 @@ class BSpline(Transform):
         From the two-scale relation of cubic B-splines: `(c[j-1] + 6 c[j] + c[j+1]) / 8` at an old control
         point, `(c[j] + c[j+1]) / 2` between two.
         """
-        coefficients = self.maps(self.check(params))[0].coefficients
+        coefficients = self.coefficients_mm(self.check(params))
         for axis in (1, 2, 3):
             c = coefficients.movedim(axis, 0)
             n = len(c)
@@ -159,22 +121,6 @@ class BSpline(Transform):
         left = field - torch.einsum("ckji,zk,yj,xi->czyx", coefficients, *bases)
         residual = float(left.square().sum(dim=0).mean().sqrt())
         return Fit(params=self.params(coefficients_mm=coefficients), residual_mm=residual)
-
-
-def check_lattice(where: str, shape: tuple[int, int, int]) -> None:
-    """Raise unless there are enough control points for a cubic spline."""
-    if min(shape) < FEWEST:
-        raise GeometryError(
-            f"{where}: expected at least {FEWEST} control points along each of (z, y, x); got "
-            f"{tuple(shape)}. A cubic spline needs {FEWEST}; use more, or an affine transform."
-        )
-
-
-def control_lattice(grid: VolumeGrid, control_shape: tuple[int, int, int]) -> VolumeGrid:
-    """Return the control points of a cubic spline that is complete on a grid's box."""
-    check_lattice("BSpline", control_shape)
-    d_z, d_y, d_x = (s / (n - 3) for s, n in zip(grid.size_mm, control_shape, strict=True))
-    return VolumeGrid(shape=control_shape, spacing_mm=(d_z, d_y, d_x), center_mm=grid.center_mm)
 
 
 def axis_basis(lattice: VolumeGrid, grid: VolumeGrid, axis: int) -> torch.Tensor:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from duotomo.errors import ShapeError
-from duotomo.transforms.bending import OnLattice
 from duotomo.transforms.maps import ElementaryMap
 from duotomo.transforms.motion import Motion
 from duotomo.transforms.transform import Physical, Transform
+
+if TYPE_CHECKING:
+    from duotomo.transforms.lattice_transform import LatticeTransform
 
 
 class Composition(Transform):
@@ -57,7 +61,7 @@ class Composition(Transform):
         z, y, x = (min(along) for along in zip(*given, strict=True))
         return z, y, x
 
-    def lattice_parts(self) -> tuple[tuple[int, OnLattice], ...]:
+    def lattice_parts(self) -> tuple[tuple[int, LatticeTransform], ...]:
         found, start = [], 0
         for part in self.parts:
             found += [(start + offset, own) for offset, own in part.lattice_parts()]

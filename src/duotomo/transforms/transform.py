@@ -16,7 +16,6 @@ from duotomo.kernels.dispatch import warp_kernels
 from duotomo.kernels.warp.point_map import PointMap
 from duotomo.operators import Warp
 from duotomo.operators.derivatives import eagerly, is_tracked, outside, plain
-from duotomo.transforms.bending import OnLattice
 from duotomo.transforms.fitting import fitted_params
 from duotomo.transforms.maps import (
     ElementaryMap,
@@ -32,6 +31,7 @@ FEW_PARAMS = 64
 """Up to so many parameters, one derivative image each and the matrix of their products pay."""
 
 if TYPE_CHECKING:
+    from duotomo.transforms.lattice_transform import LatticeTransform
     from duotomo.transforms.motion import Motion
 
 Physical = Mapping[str, "torch.Tensor | Physical"]
@@ -69,12 +69,12 @@ class Transform(ABC):
         """Distance of the control points, (z, y, x) in mm; None for a transform without any."""
         return None
 
-    def lattice_parts(self) -> tuple[tuple[int, OnLattice], ...]:
+    def lattice_parts(self) -> tuple[tuple[int, LatticeTransform], ...]:
         """Return what of this transform a bending energy applies to.
 
         Returns
         -------
-        tuple of (int, OnLattice)
+        tuple of (int, LatticeTransform)
             Parts whose parameters are B-spline coefficients in voxels, (xyz, z, y, x) on their `lattice`,
             each with the index of its first parameter; none for a transform without control points.
         """

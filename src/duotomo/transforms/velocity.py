@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 
-from duotomo.errors import GeometryError, check_tensor
+from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.warp.reference import lattice_values, spline_weights, voxels
-from duotomo.transforms.bending import OnLattice
-from duotomo.transforms.bspline import BSpline, check_lattice, control_lattice
+from duotomo.transforms.bspline import BSpline
 from duotomo.transforms.fitting import few_voxels
+from duotomo.transforms.lattice_transform import LatticeTransform, control_lattice
 from duotomo.transforms.maps import LatticeMap, grid_displacement
-from duotomo.transforms.models import LatticeModel
 from duotomo.transforms.motion import Motion
-from duotomo.transforms.transform import Physical, Transform
-from duotomo.transforms.units import field_scale
+from duotomo.transforms.transform import Physical
 
 N_SQUARINGS = 6
 
@@ -22,7 +22,7 @@ N_CORRECTIONS = 4
 """Of the velocities that are to follow another motion."""
 
 
-class Velocity(Transform):
+class Velocity(LatticeTransform):
     """`T = exp(v)`: where points are after flowing along v for a unit of time; its inverse is `exp(-v)`.
 
     v is a cubic B-spline. Its flow is integrated by scaling and squaring, `exp(v) = exp(v / 2^n)^(2^n)`, on a
@@ -32,8 +32,19 @@ class Velocity(Transform):
     1 % of the largest displacement where v is smooth, and to about 5 % where neighbouring coefficients have
     nothing to do with each other; each doubling divides that by about ten, and takes eight times the work.
 
-    Parameters are the coefficients of v in voxels, (xyz, z, y, x) in one row.
+    The parameters of the transform are the coefficients of v in voxels, (xyz, z, y, x) in one row.
 
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Whose voxels scale the parameters.
+    lattice : VolumeGrid
+        Its voxel centres are the control points of v, at least 4 along each axis.
+    finer : int
+        Points of the integrated flow along each axis, for one control point of v.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((16, 16, 16), (1.0, 1.0, 1.0))
     >>> flow = Velocity.over(grid, (6, 6, 6))
     >>> flow.n_params
@@ -41,90 +52,67 @@ class Velocity(Transform):
     """
 
     def __init__(self, grid: VolumeGrid, lattice: VolumeGrid, *, finer: int = 2) -> None:
-        """lattice: its voxel centres are the control points of v."""
-        check_lattice("Velocity", lattice.shape)
+        super().__init__(grid, lattice)
         if finer < 1:
             raise GeometryError(
                 f"Velocity: expected finer to be a whole number from 1 on; got {finer}. Leave it at 2."
             )
-        self.grid, self.lattice, self.finer = grid, lattice, finer
-        self.n_params = 3 * lattice.n_voxels
+        self.finer = finer
         # Out to where v has faded to zero, two spacings beyond its last control points.
         n_z, n_y, n_x = (finer * (n + 3) + 1 for n in lattice.shape)
         d_z, d_y, d_x = (d / finer for d in lattice.spacing_mm)
         self.fine = VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(d_z, d_y, d_x), center_mm=lattice.center_mm)
 
     @classmethod
-    def over(cls, grid: VolumeGrid, control_shape: tuple[int, int, int], *, finer: int = 2) -> Velocity:
-        """Return the flow with `control_shape` (z, y, x) control points, placed as `BSpline.over` does."""
-        return cls(grid, control_lattice(grid, control_shape), finer=finer)
-
-    @classmethod
-    def shaped(cls, control_shape: tuple[int, int, int]) -> LatticeModel:
-        """Return the model of a flow with so many control points, on any grid; see `BSpline.shaped`.
+    def over(cls, grid: VolumeGrid, control_shape: tuple[int, int, int], *, finer: int = 2) -> Self:
+        """Return the flow of a velocity whose splines are complete on a grid's box.
 
         Parameters
         ----------
+        grid : VolumeGrid
+            The box, and the scale of the parameters.
         control_shape : tuple of int
             Control points of v, (z, y, x), at least 4 along each axis.
+        finer : int
+            As for the class.
 
         Returns
         -------
-        LatticeModel
-            Builds `Velocity.over(grid, control_shape)`.
+        Velocity
+            With one control point outside of the box on each side.
         """
-        return LatticeModel(cls, control_shape=control_shape)
-
-    @classmethod
-    def spaced(cls, spacing_mm: float) -> LatticeModel:
-        """Return the model of a flow whose control points are at most so far apart, on any grid.
-
-        Parameters
-        ----------
-        spacing_mm : float
-            Distance of neighbouring control points of v, in mm.
-
-        Returns
-        -------
-        LatticeModel
-            Builds the coarsest flow with that distance or less.
-        """
-        return LatticeModel(cls, spacing_mm=spacing_mm)
-
-    @property
-    def control_spacing_mm(self) -> tuple[float, float, float]:
-        return self.lattice.spacing_mm
-
-    def lattice_parts(self) -> tuple[tuple[int, OnLattice], ...]:
-        return ((0, self),)
+        return cls(grid, control_lattice(cls.__name__, grid, control_shape), finer=finer)
 
     def nearest_params(self, motion: Motion) -> torch.Tensor:
         spline = BSpline(self.grid, self.lattice)
         grid = few_voxels(self.grid)
         params = spline.fit(motion.displacement(grid), grid).params
         for _ in range(N_CORRECTIONS):
-            # exp(v + w) is exp(w) after exp(v) but for their commutator: w is what S after exp(-v) still moves.
+            # exp(v + w) is exp(w) exp(v) but for their commutator: w is what S exp(-v) still moves.
             back = self.maps(-params)
             left_mm = grid_displacement((*back, *motion.transform.maps(motion.params)), grid, params.device)
             params = params + spline.fit(left_mm, grid).params
         return params
 
     def params(self, *, velocities_mm: torch.Tensor) -> torch.Tensor:
-        """Return the parameters of the coefficients of v, (xyz, z, y, x), in mm per unit of time."""
-        check_tensor(
-            "Velocity",
-            "velocities_mm",
-            velocities_mm,
-            shape=(3, *self.lattice.shape),
-            axes=("xyz", "z", "y", "x"),
-            batch_ok=False,
-        )
-        return (velocities_mm.double() / field_scale(self.grid, velocities_mm)).reshape(-1)
+        """Return the parameters of the coefficients of v.
+
+        Parameters
+        ----------
+        velocities_mm : torch.Tensor
+            (xyz, z, y, x) on the lattice, in mm per unit of time.
+
+        Returns
+        -------
+        torch.Tensor
+            (n_params,), float64.
+        """
+        return self._params_of("velocities_mm", velocities_mm)
 
     def maps(self, params: torch.Tensor) -> tuple[LatticeMap, ...]:
         device = params.device
         coarse_mm = torch.tensor(self.lattice.spacing_mm[::-1], dtype=torch.float64, device=device)
-        velocity = self._velocities(params) / coarse_mm[:, None, None, None]
+        velocity = self.coefficients_mm(params) / coarse_mm[:, None, None, None]
         # In units of the fine lattice, components in the order z, y, x.
         velocity = self.finer * velocity.flip(0)
         nodes = voxels(self.fine.shape).to(device)
@@ -142,13 +130,10 @@ class Velocity(Transform):
         return (LatticeMap(lattice=self.fine, coefficients=coefficients),)
 
     def physical(self, params: torch.Tensor) -> Physical:
-        return {"velocities_mm": self._velocities(self.check(params))}
+        return {"velocities_mm": self.coefficients_mm(self.check(params))}
 
     def inverse(self, params: torch.Tensor) -> Motion:
         return Motion(self, -self.check(params))
-
-    def _velocities(self, params: torch.Tensor) -> torch.Tensor:
-        return params.reshape(3, *self.lattice.shape) * field_scale(self.grid, params)
 
 
 def _interpolation(n: int) -> torch.Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from duotomo.objectives.objective import Objective, Product
-from duotomo.transforms import BendingEnergy, OnLattice
+from duotomo.transforms import BendingEnergy
+from duotomo.transforms.lattice_transform import LatticeTransform
 
 
 class Bending(Objective):
@@ -22,7 +23,7 @@ class Bending(Objective):
 
     axes = ("parameter",)
 
-    def __init__(self, spline: OnLattice) -> None:
+    def __init__(self, spline: LatticeTransform) -> None:
         self.energy = BendingEnergy(spline)
         self.shape = (spline.n_params,)
 
