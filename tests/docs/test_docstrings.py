@@ -28,7 +28,6 @@ PACKAGES = sorted(
 NOT_YET = {
     "geometry",
     "io",
-    "methods",
     "objectives",
     "operators",
     "phantoms",

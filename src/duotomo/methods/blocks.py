@@ -16,14 +16,25 @@ from duotomo.solvers import GaussNewton, Lbfgs, LevenbergMarquardt, OnStep, Solu
 from duotomo.transforms.transform import FEW_PARAMS
 
 FIRST_STEP = 0.02
-"""The first trial of a block, as a part of the volume's norm."""
+"""Length of the first trial step of a block, relative to the norm of the volume."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Block:
-    """The volume and the parameters after a block of steps, and how its solver ended.
+    """Volume and parameters after a block of steps, and how its solver ended.
 
-    objective: of both, at the end.
+    Parameters
+    ----------
+    volume : torch.Tensor
+        (z, y, x), in 1/mm.
+    params : tuple of torch.Tensor
+        (n_params,) of each moving visit.
+    status : Status
+        How the solver ended.
+    reason : str
+        The same in one sentence.
+    objective : float
+        Of volume and parameters.
     """
 
     volume: torch.Tensor = field(repr=False)
@@ -43,7 +54,7 @@ def volume_block(
     tolerance: float,
     on_step: OnStep | None,
 ) -> Block:
-    """Move the volume alone, by L-BFGS."""
+    """Update the volume by L-BFGS, for fixed motions."""
     solver = Lbfgs(n_steps=n_steps, memory=memory, tolerance=tolerance, first_step=_first(volume))
     solution = solver.minimise(problem.of_volume(params), volume, on_step=on_step)
     return _block(solution, solution.value, tuple(params))
@@ -59,7 +70,7 @@ def coupled_block(
     tolerance: float,
     on_step: OnStep | None,
 ) -> Block:
-    """Move volume and motion together, by preconditioned L-BFGS."""
+    """Update volume and motions together, by preconditioned L-BFGS."""
     objective, preconditioner = problem.of_both(volume, params)
     minimiser = Lbfgs(n_steps=n_steps, memory=solver.memory, tolerance=tolerance, first_step=_first(volume))
     start = problem.misfit.join(volume, params)
@@ -78,10 +89,10 @@ def alternating_block(
     tolerance: float,
     on_step: OnStep | None,
 ) -> Block:
-    """Move volume and motion in turn, the other held fixed, until the volume has made `n_steps` steps.
+    """Update volume and motions in turn, the others held fixed, until the volume has made `n_steps` steps.
 
-    The volume by L-BFGS, the motion by Levenberg and Marquardt's method, or by Gauss and Newton's if it has
-    many parameters. Steps are noted with the objective of both.
+    The volume by L-BFGS, the motions by the Levenberg-Marquardt method, or by Gauss-Newton if they have many
+    parameters. Steps are reported with the objective of both.
     """
     rows = tuple(params)
     sizes = [len(row) for row in rows]
@@ -145,7 +156,7 @@ def _motion_steps(
 
 
 def _raised(on_step: OnStep | None, by: float) -> OnStep | None:
-    """Return what notes a step with an objective that is larger by a constant."""
+    """Return a callback that reports a step with its objective increased by a constant."""
     if on_step is None:
         return None
     return lambda step: on_step(replace(step, objective=step.objective + by))

@@ -1,4 +1,4 @@
-"""What each visit shows by itself, brought into one frame, to look at beside the volume of all of them."""
+"""Reconstructions of each visit alone, resampled to the reference frame, to compare with the joint one."""
 
 from __future__ import annotations
 
@@ -23,12 +23,28 @@ REFERENCE, SEQUENTIAL = "visit_1", "sequential"
 def with_visits_alone(
     study: Study, settings: Settings, result: Result, *, on_step: OnStep | None = None
 ) -> Result:
-    """Return the result with a volume of each visit among its others: "visit_1", "visit_2_registered", ...
+    """Return a result with the reconstruction of each visit alone among its `others`.
 
-    "visit_1" is made from the reference visit alone. "visit_2" is made from the second visit alone, in its
-    own frame, and "visit_2_registered" is that, seen in the reference frame through the motion found. All
-    have the priors and the finest level of the settings. What the method has made already is kept, and a
-    result that diverged is returned as it is.
+    These are "visit_1" of the reference visit, and of every moving visit "visit_2" in its own frame and
+    "visit_2_registered", resampled to the reference frame by the motion found. All have the priors and the
+    finest level of the settings. Volumes that the method has made already are kept, and a result that
+    diverged is returned unchanged.
+
+    Parameters
+    ----------
+    study : Study
+        The visits, reference first.
+    settings : Settings
+        Those of the method; their models of motion are not used.
+    result : Result
+        What the method returned.
+    on_step : callable, optional
+        Called with every `Step` of the reconstructions.
+
+    Returns
+    -------
+    Result
+        The same, with more volumes in `others`, (z, y, x) in 1/mm, and their grids in `grids`.
     """
     wanted = visits_wanted(study, result)
     if not wanted:
@@ -54,7 +70,7 @@ def with_visits_alone(
 
 
 def visits_wanted(study: Study, result: Result) -> list[int]:
-    """Return the numbers, from 0, of the visits that have yet to be reconstructed alone."""
+    """Return the indices, from 0, of the visits that are not yet reconstructed alone."""
     if result.status is Status.DIVERGED or not study.moving or result.method == SEQUENTIAL:
         return []
     made = all(f"visit_{n}_registered" in result.others for n in range(2, len(study.visits) + 1))
@@ -64,6 +80,8 @@ def visits_wanted(study: Study, result: Result) -> list[int]:
 def volume_stages(settings: Settings) -> tuple[Stage, ...]:
     """Return the stages of one visit: each level of the settings once, the coarsest first.
 
+    Examples
+    --------
     >>> from duotomo.geometry import VolumeGrid
     >>> from duotomo.transforms import Affine
     >>> grid = VolumeGrid.on_detector((40, 40, 40), (1.0, 1.0, 1.0))

@@ -1,4 +1,4 @@
-"""A first guess of the motion, from where the attenuation of each visit has its centre."""
+"""Initial guess of the motion, from the centre of attenuation of each visit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,22 @@ from duotomo.transforms import Translation
 
 
 def centroid_mm(visit: Visit) -> torch.Tensor:
-    """Return the centre of attenuation of a visit: where the rays through the centres of its views meet.
+    """Return the centre of attenuation of a visit, triangulated from its views.
 
     In each view the centre lies near the ray from the source to the mean pixel, weighted by the line
-    integrals; the point nearest to all those rays is `(sum (1 - d d^T))^-1 sum (1 - d d^T) s`, with s the
-    sources and d the rays' directions. A breast that a view cuts off pulls it towards the part that is seen.
+    integrals; the point nearest to all these rays is `(sum (1 - d d^T))^-1 sum (1 - d d^T) s`, with s the
+    sources and d the rays' directions. Truncated views shift it towards the part of the breast that they
+    show.
+
+    Parameters
+    ----------
+    visit : Visit
+        Line integrals and their acquisition; rays of weight zero are left out.
+
+    Returns
+    -------
+    torch.Tensor
+        (xyz,), float64 on the CPU, in mm.
     """
     acquisition = visit.acquisition
     (n_v, n_u), (d_v, d_u) = acquisition.detector_shape, acquisition.pixel_spacing_mm
@@ -38,8 +49,20 @@ def centroid_mm(visit: Visit) -> torch.Tensor:
 
 
 def initial_translations_mm(study: Study) -> list[list[float]]:
-    """Return, for each moving visit, the translation moving_to_reference between the centres, xyz.
+    """Return the translation from the centre of attenuation of each moving visit to that of the reference.
 
+    Parameters
+    ----------
+    study : Study
+        The visits, reference first.
+
+    Returns
+    -------
+    list of list of float
+        moving_to_reference, (x, y, z) in mm, of each moving visit.
+
+    Examples
+    --------
     >>> from duotomo.geometry import VolumeGrid, paper
     >>> from duotomo.operators import Projector
     >>> grid, scan = VolumeGrid.on_detector((16, 16, 16), (4.0, 4.0, 4.0)), paper().bin(2)
@@ -55,7 +78,7 @@ def initial_translations_mm(study: Study) -> list[list[float]]:
 
 
 def initial_params(study: Study, *, guess: bool = True) -> list[torch.Tensor]:
-    """Return the parameters of a `Translation` that each moving visit starts from; no `guess`, no shift."""
+    """Return the parameters of a `Translation` that each moving visit starts from; zeros without `guess`."""
     shifts = [Translation(study.grid_of(visit)) for visit in study.moving]
     starts_mm = initial_translations_mm(study) if guess else [[0.0, 0.0, 0.0] for _ in shifts]
     params = [shift.params(translation_mm=mm) for shift, mm in zip(shifts, starts_mm, strict=True)]

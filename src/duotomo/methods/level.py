@@ -1,4 +1,4 @@
-"""One level of the pyramid: grids, data and projectors of one resolution, and the weights of its priors."""
+"""One level of the multi-resolution pyramid: grids, data, projectors, and the scale of its noise."""
 
 from __future__ import annotations
 
@@ -16,16 +16,23 @@ from duotomo.reconstruct.noise import total_variation_weight
 from duotomo.transforms import Transform, Translation
 
 Factors = tuple[int, int, int]
-"""Voxels united along (z, y, x)."""
+"""Voxels combined along (z, y, x)."""
 
 FINEST: Factors = (1, 1, 1)
 
 
 class Level:
-    """A study with voxels and pixels united by whole factors.
+    """A study whose voxels and pixels are combined by whole factors.
 
-    coarsen: voxels united along (z, y, x). Pixels are united along v and u by the factors of y and x, their
-    line integrals averaged, by their weights where there are any; the weights add up.
+    Pixels are combined along v and u by the factors of y and x: line integrals are averaged, by their weights
+    where there are any, and weights are added.
+
+    Parameters
+    ----------
+    study : Study
+        At full resolution.
+    coarsen : tuple of int
+        Voxels combined along (z, y, x).
     """
 
     def __init__(self, study: Study, coarsen: Factors) -> None:
@@ -41,7 +48,7 @@ class Level:
         self.noise_shrinks = 1 / math.sqrt(coarsen[1] * coarsen[2])
 
     def terms(self, transforms: Sequence[Transform]) -> list[Term]:
-        """Return what the joint misfit is made of; one transform for each moving visit."""
+        """Return the terms of the joint misfit, given one transform for each moving visit."""
         return [
             Term(
                 projector=projector,
@@ -56,10 +63,10 @@ class Level:
         ]
 
     def noise_gradient_rms(self, sigmas: Sequence[float]) -> float:
-        """Return the rms over voxels of the misfit's gradient that noise alone leaves at the true volume.
+        """Return the RMS of the noise gradient: over voxels, of the misfit's gradient at the true volume.
 
         `sqrt(sum over visits of mean((A^T W n)^2))`, n white noise of standard deviation sigma, or of
-        sigma / sqrt(w) with weights. sigmas: of the full resolution, one per visit.
+        `sigma / sqrt(w)` with weights. `sigmas` are those at full resolution, one per visit.
         """
         pulls = []
         for projector, visit, sigma in zip(self.projectors, self.visits, sigmas, strict=True):
@@ -85,6 +92,8 @@ class Level:
 def coarsening(grid: VolumeGrid, spacing_mm: float) -> Factors:
     """Return the factors (z, y, x) that bring each edge of a voxel near `spacing_mm`, never below 1.
 
+    Examples
+    --------
     >>> coarsening(VolumeGrid.on_detector((50, 600, 800), (1.0, 0.1, 0.1)), 0.8)
     (1, 8, 8)
     """
@@ -93,7 +102,7 @@ def coarsening(grid: VolumeGrid, spacing_mm: float) -> Factors:
 
 
 def block_mean(volume: torch.Tensor, coarsen: Factors) -> torch.Tensor:
-    """Return a volume on `grid.coarsen(coarsen)`: the mean over the voxels that each coarse one unites."""
+    """Return a volume on `grid.coarsen(coarsen)`: the mean over the voxels that each coarse one combines."""
     if coarsen == FINEST:
         return volume
     # At the far side a coarse voxel may reach beyond the grid: the mean is over those it has.
@@ -104,7 +113,7 @@ def block_mean(volume: torch.Tensor, coarsen: Factors) -> torch.Tensor:
 
 
 def resampled(volume: torch.Tensor, source: VolumeGrid, target: VolumeGrid) -> torch.Tensor:
-    """Return a volume on a finer grid, interpolated linearly, its outermost values carried outwards."""
+    """Return a volume on a finer grid, interpolated linearly, and extrapolated by the outermost values."""
     if source == target:
         return volume
     identity = Translation(source)

@@ -1,4 +1,4 @@
-"""How much memory a method needs."""
+"""Estimate of the memory that a method needs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,31 @@ from duotomo.methods.study import Study
 from duotomo.transforms.transform import FEW_PARAMS
 
 VOLUMES, PROJECTIONS = 24, 8
-"""Copies of the volume, and of the projections, that a step works with beside what the solver remembers."""
+"""Copies of the volume, and of the projections, that a step works with beside the solver's memory."""
 
 
 def memory_bytes(study: Study, settings: Settings) -> int:
-    """Return about how many bytes of arrays a method holds at its fullest, in its finest stage.
+    """Estimate the peak memory of a method's arrays, in its finest stage.
 
-    `b ((24 + h) N + (8 + m) R)`, b the bytes of a number, N the voxels, R the rays of all visits, m the
-    parameters of the largest model that has derivative images. h volumes are held for the solver: two for
+    `b ((24 + h) N + (8 + m) R)`, with b the bytes of a number, N the voxels, R the rays of all visits, and m
+    the parameters of the largest model that has derivative images. h volumes are held for the solver: two for
     each step that it remembers, and two for each of the m parameters, an image and its copy; the larger of
     the two if it alternates.
 
+    Parameters
+    ----------
+    study : Study
+        The visits, and the grid of the volume.
+    settings : Settings
+        Schedule and solver.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Examples
+    --------
     >>> import torch
     >>> from duotomo.geometry import VolumeGrid, paper
     >>> from duotomo.methods import Visit

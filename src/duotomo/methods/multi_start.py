@@ -1,4 +1,4 @@
-"""Multi-start: the initial guess of the motion and the identity, both tried where it is cheap."""
+"""Multi-start: the coarse stages are run from the initial guess of the motion and from the identity."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from duotomo.solvers import OnStep, Status
 
 
 def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None) -> State:
-    """Return the state after the coarse stages, from whichever start explains the visits better.
+    """Return the state after the coarse stages, from the start with the lower objective.
 
-    Few views tell the depth of a centre of attenuation badly, and a first guess that is wrong by some voxels
-    can end in a local minimum; so can rest, after a large motion. Both run through the stages that are
-    coarser than the last one, and the lower objective goes on. Without such stages, or where the first guess
-    is rest but for a voxel, nothing is tried. The cost of both starts counts, the history is that of the
-    better one.
+    Few views determine the depth of a centre of attenuation badly, and an initial guess that is wrong by some
+    voxels can end in a local minimum; so can the identity, after a large motion. Both run through the stages
+    that are coarser than the last one, and the lower objective is continued. Without such stages, or where
+    the initial guess is within a voxel of the identity, only one start is used. The cost of both starts
+    counts, the history is that of the better one.
     """
     coarse = _coarse(settings.stages)
     if not (coarse and settings.initial_guess and _differ(study, coarse[-1])):
@@ -43,7 +43,7 @@ def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None)
 
 
 def _coarse(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Return the first stages that move something on a grid coarser than the last one's."""
+    """Return the first stages that estimate a motion on a grid coarser than that of the last stage."""
     finest = stages[-1].coarsen
     return tuple(takewhile(lambda stage: stage.coarsen != finest and stage.model and not stage.fresh, stages))
 

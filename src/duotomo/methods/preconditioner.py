@@ -1,4 +1,4 @@
-"""The preconditioner of the joint objective: Gauss-Newton's matrix of the motion, scaled to the voxels."""
+"""The preconditioner of the joint objective: the Gauss-Newton matrix of the motion, scaled to voxels."""
 
 from __future__ import annotations
 
@@ -20,10 +20,15 @@ LinearMap = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Preconditioner:
-    """`P`, near the inverse Hessian of the joint objective but for a factor: `[f, zeta] -> [f, c H^-1 zeta]`.
+    """Approximate inverse Hessian of the joint objective, up to a factor: `[f, zeta] -> [f, c H^-1 zeta]`.
 
-    H is Gauss-Newton's matrix of each visit's parameters, or, for many of them, the mean of its diagonal over
-    each part of the transform. diagonals: of H, or an estimate of it, one row for each moving visit.
+    H is the Gauss-Newton matrix of each visit's parameters, or, for many of them, the mean of its diagonal
+    over each part of the transform.
+
+    Attributes
+    ----------
+    diagonals : list of torch.Tensor
+        Of H, or an estimate of it, (n_params,) for each moving visit.
     """
 
     def __init__(
@@ -61,9 +66,9 @@ class Preconditioner:
 def diagonal_estimate(
     misfit: JointMisfit, index: int, volume: torch.Tensor, params: Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """Return about the diagonal of one visit's `J^T W J`: `(J^T sqrt(W) n)^2`, n random signs; (n_params,).
+    """Estimate the diagonal of one visit's `J^T W J` by `(J^T sqrt(W) n)^2`, n random signs; (n_params,).
 
-    index: among the moving visits. Only means over many entries are of use.
+    `index` counts the moving visits. Only means over many entries are accurate.
     """
     visit = misfit.moving_visits[index]
     data = visit.misfit.data

@@ -10,7 +10,7 @@ from duotomo.errors import DuotomoError
 
 @dataclass(frozen=True, kw_only=True)
 class Priors:
-    """Weights of the priors, relative to the noise and to the curvature of the misfit. Zero leaves one out.
+    """Weights of the priors, relative to the noise and to the curvature of the misfit; zero omits a prior.
 
     Parameters
     ----------
@@ -18,17 +18,22 @@ class Priors:
         In units of the RMS of the noise gradient: at 1, an edge must explain more of the data than noise
         could.
     smoothing : float
-        Of the total variation, as a part of the object's attenuation.
+        Of the total variation, relative to the object's attenuation.
     depth_weight : float
         Factor of the differences along z in the total variation.
     nonnegativity : float
         Quadratic penalty on negative attenuation, in units of the misfit's mean curvature per voxel.
     bending : float
-        Mean curvature of the bending energy over the parameters of a transform with control points, as a
-        part of the misfit's.
+        Mean curvature of the bending energy over the parameters of a transform with control points, relative
+        to the misfit's.
     least_noise : float
-        The noise is taken to be at least this part of the largest line integral, for what a grid of voxels
-        cannot explain.
+        Lower bound of the noise, relative to the largest line integral, for what a grid of voxels cannot
+        explain.
+
+    Raises
+    ------
+    DuotomoError
+        If a weight is negative or not finite, or `smoothing` is zero with total variation.
     """
 
     total_variation: float = 1.0
@@ -52,3 +57,4 @@ class Priors:
 
 
 NO_PRIORS = Priors(total_variation=0, nonnegativity=0, bending=0)
+"""The misfit alone: no total variation, no penalty on negative attenuation, no bending energy."""

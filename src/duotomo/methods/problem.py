@@ -18,7 +18,14 @@ from duotomo.transforms import Transform
 class Problem:
     """Misfit and priors of one stage.
 
-    volume_priors: as functions of the volume. curvature: of the misfit, per voxel, a mean over the diagonal.
+    Attributes
+    ----------
+    misfit : JointMisfit
+        Of all visits.
+    volume_priors : list of Objective
+        As functions of the volume.
+    curvature : float
+        Of the misfit, per voxel, a mean over the diagonal.
     """
 
     def __init__(
@@ -47,7 +54,7 @@ class Problem:
         return terms
 
     def of_volume(self, params: Sequence[torch.Tensor]) -> Objective:
-        """Return the objective of the volume, for fixed parameters."""
+        """Return the objective of the volume, (z, y, x), for fixed parameters."""
         objective: Objective = self.misfit.volume_part(params)
         for prior in self.volume_priors:
             objective = objective + prior
@@ -69,9 +76,9 @@ class Problem:
         return objective, preconditioner
 
     def bending(self, diagonals: Sequence[torch.Tensor]) -> list[Objective | None]:
-        """Return the prior on the parameters of each moving visit; None where the model has none.
+        """Return the bending energy of the parameters of each moving visit; None where the model has none.
 
-        diagonals: of the misfit's curvature along the parameters of each.
+        `diagonals` are those of the misfit's curvature along the parameters of each visit.
         """
         if self.priors.bending == 0:
             return [None] * len(self.transforms)

@@ -1,4 +1,4 @@
-"""Checks of a result that need no truth: what the data leave unexplained, and whether the motion is one."""
+"""Checks of a result that need no ground truth: residuals of the data, and plausibility of the motion."""
 
 from __future__ import annotations
 
@@ -18,21 +18,31 @@ from duotomo.transforms import Motion
 from duotomo.transforms.deformation import folding
 
 MOST_AT_ONCE = 1_000_000
-"""So many voxels are moved at a time."""
+"""Voxels whose displacements are computed at a time."""
 
 TISSUE = 0.2
-"""Voxels above this part of the typical attenuation count as tissue."""
+"""Voxels above this fraction of the typical attenuation count as tissue."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """What can be said of a result without knowing the truth.
+    """Checks of a result that need no ground truth.
 
-    residual_by_view: for each visit the rms of `A f - p` over each view, f the volume as that visit sees it;
-    where rays have weights, of `sqrt(w) (A f - p)` over those that count. noise: of each visit, as estimated
-    from its projections, in the same unit; None where they do not tell. The others have one number for each
-    moving visit. folded_voxels, least_jacobian: over its whole grid. mean_displacement_mm,
-    largest_displacement_mm: over tissue.
+    Parameters
+    ----------
+    residual_by_view : tuple of tuple of float
+        For each visit the RMS of `A f - p` over each view, f being the volume resampled to that visit's
+        frame; where rays have weights, of `sqrt(w) (A f - p)` over those with a positive weight. Without
+        unit.
+    noise : tuple of float or None
+        Noise of each visit, as estimated from its projections, in the same unit; None where they do not allow
+        an estimate.
+    folded_voxels : tuple of int
+        For each moving visit, voxels of its whole grid where the motion folds.
+    least_jacobian : tuple of float
+        For each moving visit, lowest determinant of the Jacobian over its whole grid.
+    mean_displacement_mm, largest_displacement_mm : tuple of float
+        For each moving visit, over tissue, in mm.
     """
 
     residual_by_view: tuple[tuple[float, ...], ...]
@@ -43,7 +53,13 @@ class Quality:
     largest_displacement_mm: tuple[float, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold; numbers that are not finite become None."""
+        """Return the checks as plain values, which JSON can hold.
+
+        Returns
+        -------
+        dict
+            Lists by name; numbers that are not finite become None.
+        """
         return {name: _plain(value) for name, value in asdict(self).items()}
 
 
@@ -54,8 +70,26 @@ def quality_of(
     grid: VolumeGrid,
     motions: Sequence[Motion] = (),
 ) -> Quality:
-    """Return the checks of a volume, (z, y, x) on `grid`, and the motion of each moving visit.
+    """Return the checks of a volume and the motion of each moving visit.
 
+    Parameters
+    ----------
+    study : Study
+        The visits, reference first.
+    volume : torch.Tensor
+        Volume in the reference frame, (z, y, x) on `grid`, in 1/mm.
+    grid : VolumeGrid
+        Of the volume.
+    motions : sequence of Motion
+        moving_to_reference, of each moving visit.
+
+    Returns
+    -------
+    Quality
+        Residuals, noise, folding and displacements.
+
+    Examples
+    --------
     >>> from duotomo.geometry import paper
     >>> machine, grid = paper().bin(4), VolumeGrid.on_detector((8, 16, 16), (4.0, 4.0, 4.0))
     >>> volume = torch.full(grid.shape, 0.05)
@@ -86,7 +120,17 @@ def quality_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Moved:
-    """How a motion moves the voxels of a grid; lengths over tissue, the others over all of it."""
+    """Displacements and folding of a motion over a grid.
+
+    Parameters
+    ----------
+    folded_voxels : int
+        Over the whole grid.
+    least_jacobian : float
+        Lowest determinant of the Jacobian over the whole grid.
+    mean_mm, largest_mm : float
+        Lengths of the displacements over tissue, in mm.
+    """
 
     folded_voxels: int
     least_jacobian: float
@@ -101,9 +145,9 @@ def moved(
     moving_grid: VolumeGrid,
     motion: Motion,
 ) -> Moved:
-    """Return how a motion moves the voxels of the moving grid.
+    """Return the displacements and the folding of a motion over the moving grid.
 
-    volume: in the reference frame, (z, y, x) on `grid`; where it attenuates, there is tissue.
+    The volume, (z, y, x) on `grid` in the reference frame, shows where there is tissue.
     """
     warped = motion.warp(grid, moving_grid)(volume)
     tissue = (warped > TISSUE * _typical(volume)).cpu()
@@ -140,7 +184,7 @@ def _slabs(grid: VolumeGrid) -> list[tuple[int, VolumeGrid]]:
 
 
 def _typical(volume: torch.Tensor) -> float:
-    """Return the root of the mean square over voxels that attenuate, weighted by how much they do."""
+    """Return the mean attenuation of the voxels that attenuate, weighted by their attenuation."""
     positive = volume.clamp(min=0)
     norm = float(torch.linalg.vector_norm(positive, dtype=torch.float64))
     total = float(positive.sum(dtype=torch.float64))

@@ -1,4 +1,4 @@
-"""Registration of two reconstructions: the motion under which one looks like the other."""
+"""Registration of two reconstructions: the motion under which they agree best."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ OnStageStep = Callable[[int, Stage, Step], None]
 
 
 MOST_INVERTED, INVERSE_TOLERANCE, INVERSE_STEPS = 200_000, 0.01, 50
-"""Points that a motion is inverted on, how exactly, in voxels, and in at most how many steps."""
+"""Points that a motion is inverted on, the tolerance in voxels, and the largest number of steps."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Registration:
-    """The motion that a registration found, and how its solver ended.
+    """Motion found by a registration, and how its solver ended.
 
     Parameters
     ----------
@@ -61,24 +61,24 @@ def register(
     misfit: Misfit = SumOfSquares,
     on_step: OnStageStep | None = None,
 ) -> Registration:
-    """Return the motion T under which the reference volume, as `f_1(T(x))`, is nearest to the moving one.
+    """Return the motion T under which the reference volume, `f_1(T(x))`, agrees best with the moving one.
 
     `min over zeta of 1/2 |T(zeta) f_1 - f_2|^2`, through the models and resolutions of the settings' stages.
 
     Parameters
     ----------
     reference : torch.Tensor
-        f_1, (z, y, x) on `grid`.
+        f_1, (z, y, x) on `grid`, in 1/mm.
     moving : torch.Tensor
-        f_2, (z, y, x) on `moving_grid`.
+        f_2, (z, y, x) on `moving_grid`, in 1/mm.
     grid, moving_grid : VolumeGrid
         Of the two volumes.
     settings : Settings
         Whose models, resolutions and bending energy are used.
     start : Motion
-        Initial guess; models that cannot follow it take what is nearest.
+        Initial guess; converted to the first model by `Motion.convert`.
     n_steps : int
-        Of each stage, at most.
+        Steps of each stage, at most.
     misfit : type
         `SumOfSquares`, or `CrossCorrelation` for volumes whose values differ by a factor.
     on_step : callable, optional
@@ -88,6 +88,11 @@ def register(
     -------
     Registration
         The motion found.
+
+    Raises
+    ------
+    DuotomoError
+        If no stage of the settings has a model.
     """
     check_models(settings)
     for number, stage in enumerate(registration_stages(settings)):
@@ -143,14 +148,24 @@ def register_once(
 
     Parameters
     ----------
-    reference, moving, grid, moving_grid, start, n_steps, misfit
-        Those of `register`.
+    reference : torch.Tensor
+        f_1, (z, y, x) on `grid`, in 1/mm.
+    moving : torch.Tensor
+        f_2, (z, y, x) on `moving_grid`, in 1/mm.
+    grid, moving_grid : VolumeGrid
+        Of the two volumes.
     transform : Transform
         The model, on the moving visit's grid of any resolution.
     settings : Settings
         Whose bending energy and derivatives are used.
+    start : Motion
+        Initial guess; converted to `transform` by `Motion.convert`.
     stiffness : float
         Multiplies the bending energy of the settings' priors.
+    n_steps : int
+        Steps, at most.
+    misfit : type
+        `SumOfSquares`, or `CrossCorrelation` for volumes whose values differ by a factor.
     on_step : callable, optional
         Called with every `Step`.
 
@@ -172,15 +187,15 @@ def register_once(
 def resample_to_reference(
     volume: torch.Tensor, motion: Motion, *, grid: VolumeGrid, moving_grid: VolumeGrid
 ) -> torch.Tensor:
-    """Return a moving volume in the reference frame, `f_2(T^-1(x))`.
+    """Resample a moving volume to the reference frame, `f_2(T^-1(x))`.
 
-    Where the inverse has no closed form, it is found on at most about 200,000 points, to a hundredth of a
+    Where the inverse has no closed form, it is computed on at most about 200,000 points, to a hundredth of a
     voxel, and is linear between them.
 
     Parameters
     ----------
     volume : torch.Tensor
-        f_2, (z, y, x) on `moving_grid`.
+        f_2, (z, y, x) on `moving_grid`, in 1/mm.
     motion : Motion
         T, moving_to_reference.
     grid : VolumeGrid
@@ -191,7 +206,7 @@ def resample_to_reference(
     Returns
     -------
     torch.Tensor
-        (z, y, x) on `grid`.
+        (z, y, x) on `grid`, in 1/mm.
     """
     return moving_to_reference_warp(motion, grid=grid, moving_grid=moving_grid)(volume)
 
@@ -208,7 +223,7 @@ def reference_to_moving(motion: Motion, *, grid: VolumeGrid) -> Inverse:
 
 
 def _enough_points(grid: VolumeGrid) -> VolumeGrid:
-    """Return a grid that reaches beyond another, with few enough points to invert a smooth motion on."""
+    """Return a grid that extends beyond another, with few enough points to invert a smooth motion on."""
     factor = 1
     while math.prod(-(-n // factor) + 2 for n in grid.shape) > MOST_INVERTED:
         factor += 1

@@ -11,16 +11,16 @@ from duotomo.transforms import Affine, ChainModel, Model, Rigid, Translation
 from duotomo.transforms.models import model_repr
 
 LEAST_VOXELS = 12
-"""A level of the pyramid has at least so many voxels along its longest axis, and a third along the others."""
+"""Voxels of a pyramid level along its longest axis, at least, and a third of that along the others."""
 
 LADDER: tuple[Model, ...] = (Translation, Rigid, Affine)
 """Models without control points, stiffest first."""
 
 SOFTENING = ((80, 80, 100, 100, 150), (150.0, 50.0, 15.0, 5.0, 1.0))
-"""The steps of the stages of a model with control points, and how many times stiffer it is in each."""
+"""Steps of the stages of a model with control points, and the factor of its bending energy in each."""
 
 VOXELS_PER_INTERVAL = 8
-"""A model with control points begins on the level that has so many voxels between two of them."""
+"""Voxels between two control points, at least, of the first level of a model with control points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +30,20 @@ class Stage:
     Parameters
     ----------
     coarsen : tuple of int
-        Voxels united along (z, y, x).
+        Voxels combined along (z, y, x).
     model : Model or None
-        Builds the transform of each moving visit; None keeps the motion as it is.
+        Builds the transform of each moving visit; None keeps the motion fixed.
     n_steps : int
-        Steps of the volume, at most; the motion makes them with it, or alternates with it.
+        Steps of the volume, at most; the motion is updated together or in turn with it.
     fresh : bool
-        Begin with an empty volume, free of what earlier, wrong motions have left in it.
+        Start from a volume of zeros, without the artefacts of earlier, inaccurate motions.
     stiffness : float
         Multiplies the bending energy.
+
+    Raises
+    ------
+    DuotomoError
+        If a count is below 1, or the model is not callable.
     """
 
     coarsen: Factors
@@ -74,6 +79,8 @@ def check_counts(where: str, **counts: int) -> None:
 def pyramid(grid: VolumeGrid) -> list[Factors]:
     """Return the levels' factors, coarsest first, each with voxels of about half the size of the one before.
 
+    Examples
+    --------
     >>> pyramid(VolumeGrid.on_detector((70, 70, 70), (1.0, 1.0, 1.0)))
     [(4, 4, 4), (2, 2, 2), (1, 1, 1)]
     """
@@ -124,7 +131,7 @@ def _stiffer(model: Model) -> tuple[Model, ...]:
 
 
 def _anew(levels: list[Factors], *, n_steps: int) -> list[Stage]:
-    """Return stages that make the volume from nothing, for the motion as it is."""
+    """Return stages that reconstruct the volume from zeros, for a fixed motion."""
     return [
         Stage(coarsen=level, model=None, n_steps=n_steps, fresh=index == 0)
         for index, level in enumerate(levels)

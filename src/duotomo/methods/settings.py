@@ -1,4 +1,4 @@
-"""The settings of a method: what makes it converge, all of it switchable."""
+"""The settings of a method: schedule, solver, priors and tolerances."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from duotomo.transforms import Model
 
 @dataclass(frozen=True, kw_only=True)
 class Coupled:
-    """Volume and motion step together: quasi-Newton in (f, zeta), preconditioned by Gauss-Newton's matrix.
+    """Joint quasi-Newton steps in volume and motion, preconditioned by the Gauss-Newton matrix of the motion.
 
     Parameters
     ----------
     memory : int
         Steps that L-BFGS remembers.
     block : int
-        Steps between two checkpoints; the memory begins anew after each.
+        Steps between two checkpoints; L-BFGS restarts after each.
+
+    Raises
+    ------
+    DuotomoError
+        If a count is below 1.
     """
 
     memory: int = 12
@@ -34,7 +39,7 @@ class Coupled:
 
 @dataclass(frozen=True, kw_only=True)
 class Alternating:
-    """Volume and motion step in turn, the other held fixed: the decoupled solver of the paper.
+    """Steps of volume and motion in turn, the other held fixed: the decoupled solver of the paper.
 
     Parameters
     ----------
@@ -44,6 +49,11 @@ class Alternating:
         Steps that L-BFGS remembers.
     block : int
         Volume steps between two checkpoints.
+
+    Raises
+    ------
+    DuotomoError
+        If a count is below 1.
     """
 
     volume_steps: int = 6
@@ -58,23 +68,28 @@ class Alternating:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a method runs.
+    """Settings of a method.
 
     Parameters
     ----------
     stages : tuple of Stage
         The multi-resolution schedule, in order.
     solver : Coupled or Alternating
-        How volume and motion step.
+        Joint or alternating updates of volume and motion.
     priors : Priors
         Weights of the priors.
     initial_guess : bool
         Start from the centres of attenuation instead of from the identity.
     tolerance : float
-        A stage ends once a step lowers the objective by no more than this part of it.
+        A stage ends once a step lowers the objective by no more than this fraction of it.
     central_step : float, optional
-        Differentiate warps by central differences of this step in the parameters, as the paper does; None
-        for exactly.
+        Differentiate warps by central differences of this step in the parameters, as the paper does; exactly
+        unless given.
+
+    Raises
+    ------
+    DuotomoError
+        If there are no stages.
     """
 
     stages: tuple[Stage, ...]
@@ -101,7 +116,7 @@ class Settings:
         """Return the staged settings that suit a study.
 
         With two visits, those of `staged`. With more, only the translation comes before the model: a rigid
-        stage that leads one visit astray spoils the volume that all of them share.
+        stage that misaligns one visit degrades the volume that all of them share.
 
         Parameters
         ----------
@@ -135,12 +150,13 @@ class Settings:
         through: tuple[Model, ...] | None = None,
         n_steps: int = 120,
     ) -> Settings:
-        """Return the settings that need no tuning: stiff models first, coarse grids first.
+        """Return a multi-resolution schedule that needs no tuning: stiff models and coarse grids first.
 
-        A first model on the coarsest level, the others on the next, the model itself there and on the third.
-        Then the volume is made anew with the motion found, and both are refined together from the third
-        level to the full resolution. A model with control points begins where there are enough voxels
-        between them, with a volume made for the motion before it, and grows softer from stage to stage.
+        The first model is estimated on the coarsest level, the others on the next one, the model itself there
+        and on the third. Then the volume is reconstructed from zeros with the motion found, and both are
+        refined together from the third level to the full resolution. A model with control points begins where
+        there are enough voxels between them, with a volume reconstructed for the motion before it, and its
+        bending energy is lowered from stage to stage.
 
         Parameters
         ----------
@@ -171,9 +187,10 @@ class Settings:
     def plain(
         cls, model: Model, *, n_turns: int = 100, volume_steps: int = 5, motion_steps: int = 5
     ) -> Settings:
-        """Return the paper's algorithm to the letter.
+        """Return the settings of the paper's algorithm.
 
-        Zero volume, identity, one resolution, one model, no prior, central differences, alternation.
+        A volume of zeros, the identity, one resolution, one model, no prior, central differences,
+        alternation.
 
         Parameters
         ----------
@@ -200,7 +217,7 @@ class Settings:
         )
 
     def with_known_motion(self) -> Settings:
-        """Return the same settings for a motion that is known: in all stages only the volume moves.
+        """Return the same settings for a known motion: all stages update the volume only.
 
         Returns
         -------

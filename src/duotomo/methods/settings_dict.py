@@ -70,7 +70,7 @@ def settings_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model
     content : mapping
         What `settings_to_dict` returned.
     models : mapping of str to Model, optional
-        Models that others have written, by the name that the dictionary has for them.
+        Models defined outside of duotomo, by the name that the dictionary has for them.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def model_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model] |
     content : mapping
         What `model_to_dict` returned.
     models : mapping of str to Model, optional
-        Models that others have written, by the name that the dictionary has for them.
+        Models defined outside of duotomo, by the name that the dictionary has for them.
 
     Returns
     -------

@@ -15,11 +15,29 @@ _AXES = ("view", "v", "u")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Visit:
-    """One scan: line integrals, (view, v, u), and how they were taken.
+    """One scan: line integrals and their acquisition.
 
-    weights: the inverse variance of each ray, (view, v, u); None where it is not known, and the noise is then
-    estimated. grid: where the breast is seen at this visit; None for the grid of the study.
+    Parameters
+    ----------
+    projections : torch.Tensor
+        Line integrals, (view, v, u), without unit.
+    acquisition : Acquisition
+        Geometry of the views.
+    weights : torch.Tensor, optional
+        Inverse variance of each ray, (view, v, u); zero leaves a ray out. Unless given, the noise is
+        estimated.
+    grid : VolumeGrid, optional
+        Grid of the volume in the frame of this visit; that of the study unless given.
 
+    Raises
+    ------
+    ShapeError, DtypeError, DeviceError, NonFiniteError
+        If projections or weights do not fit the acquisition or each other.
+    DuotomoError
+        If no line integral is positive, a weight is negative, or all are zero.
+
+    Examples
+    --------
     >>> scan = Acquisition.arc(n_views=1, angle_range_rad=0, source_to_detector_mm=660, pivot_height_mm=0,
     ...                        detector_shape=(8, 8), pixel_spacing_mm=(1, 1))
     >>> Visit(projections=torch.ones(1, 8, 8), acquisition=scan).projections.shape
@@ -54,8 +72,26 @@ class Visit:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Study:
-    """The visits of one breast, the reference first, and the grid its volume is reconstructed on.
+    """The visits of one breast, and the grid that its volume is reconstructed on.
 
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Of the volume, in the frame of the reference visit.
+    visits : tuple of Visit
+        One or more, the reference first.
+
+    Raises
+    ------
+    DuotomoError
+        If there are no visits.
+    GeometryError
+        If the reference visit has another grid, or the rays of a visit miss its grid.
+    DtypeError, DeviceError
+        If the visits differ in precision or device.
+
+    Examples
+    --------
     >>> scan = Acquisition.arc(n_views=1, angle_range_rad=0, source_to_detector_mm=660, pivot_height_mm=0,
     ...                        detector_shape=(8, 8), pixel_spacing_mm=(1, 1))
     >>> visit = Visit(projections=torch.ones(1, 8, 8), acquisition=scan)
@@ -93,7 +129,7 @@ class Study:
 
     @property
     def reference(self) -> Visit:
-        """The visit whose frame the volume lives in."""
+        """The first visit, whose frame is that of the volume."""
         return self.visits[0]
 
     @property
@@ -102,7 +138,18 @@ class Study:
         return self.visits[1:]
 
     def grid_of(self, visit: Visit) -> VolumeGrid:
-        """Return the grid on which the volume is seen at a visit."""
+        """Return the grid of the volume in the frame of a visit.
+
+        Parameters
+        ----------
+        visit : Visit
+            One of the study.
+
+        Returns
+        -------
+        VolumeGrid
+            Its own, or that of the study.
+        """
         return visit.grid or self.grid
 
 

@@ -1,4 +1,4 @@
-"""How the iterative method brings what one visit has shown into the volumes of the others."""
+"""Updates of the iterative method: how the volumes of all visits are combined after an iteration."""
 
 from __future__ import annotations
 
@@ -31,14 +31,26 @@ class Estimates:
     motions: tuple[Motion, ...] = field(repr=False)
 
     def moving_in_reference(self) -> torch.Tensor:
-        """Return the mean over the moving visits k of `f_k(T_k^-1(x))`, on the reference grid."""
+        """Return the mean over the moving visits k of `f_k(T_k^-1(x))`.
+
+        Returns
+        -------
+        torch.Tensor
+            (z, y, x) on the reference grid, in 1/mm.
+        """
         total = torch.zeros_like(self.volumes[0])
         for volume, grid, motion in zip(self.volumes[1:], self.grids[1:], self.motions, strict=True):
             total += resample_to_reference(volume, motion, grid=self.grids[0], moving_grid=grid)
         return total / len(self.motions)
 
     def reference_in_moving(self) -> tuple[torch.Tensor, ...]:
-        """Return `f_1(T_k(x))` on the grid of each moving visit."""
+        """Return the reference volume resampled to the frame of each moving visit, `f_1(T_k(x))`.
+
+        Returns
+        -------
+        tuple of torch.Tensor
+            (z, y, x) on the grid of each moving visit, in 1/mm.
+        """
         return tuple(
             motion.warp(self.grids[0], grid)(self.volumes[0])
             for grid, motion in zip(self.grids[1:], self.motions, strict=True)
@@ -50,8 +62,20 @@ Update = Callable[[Estimates], tuple[torch.Tensor, ...]]
 
 
 def replaced(estimates: Estimates) -> tuple[torch.Tensor, ...]:
-    """Put what the moving visits show in place of the reference volume: `f_1 <- T^-1 f_2`.
+    """Replace the reference volume by the moving ones, resampled: `f_1 <- T^-1 f_2`.
 
+    Parameters
+    ----------
+    estimates : Estimates
+        Volume of each visit in its own frame, and the motions.
+
+    Returns
+    -------
+    tuple of torch.Tensor
+        Volumes that the next reconstructions start from, (z, y, x) on the grid of each visit, in 1/mm.
+
+    Examples
+    --------
     >>> from duotomo.transforms import Motion, Translation
     >>> grid = VolumeGrid.on_detector((1, 1, 4), (1.0, 1.0, 1.0))
     >>> f_1, f_2 = torch.tensor([[[[0.0, 8.0, 0.0, 0.0]]], [[[2.0, 4.0, 0.0, 0.0]]]])
@@ -64,12 +88,34 @@ def replaced(estimates: Estimates) -> tuple[torch.Tensor, ...]:
 
 
 def averaged(estimates: Estimates) -> tuple[torch.Tensor, ...]:
-    """Let the reference volume be the mean of both: `f_1 <- (f_1 + T^-1 f_2) / 2`."""
+    """Replace the reference volume by the mean of both: `f_1 <- (f_1 + T^-1 f_2) / 2`.
+
+    Parameters
+    ----------
+    estimates : Estimates
+        Volume of each visit in its own frame, and the motions.
+
+    Returns
+    -------
+    tuple of torch.Tensor
+        Volumes that the next reconstructions start from, (z, y, x) on the grid of each visit, in 1/mm.
+    """
     reference, *moving = estimates.volumes
     return (reference + estimates.moving_in_reference()) / 2, *moving
 
 
 def symmetric(estimates: Estimates) -> tuple[torch.Tensor, ...]:
-    """Let every volume be a mean of both: `f_1 <- (f_1 + T^-1 f_2) / 2`, and `f_2 <- (f_2 + T f_1) / 2`."""
+    """Replace every volume by the mean of both: `f_1 <- (f_1 + T^-1 f_2) / 2` and `f_2 <- (f_2 + T f_1) / 2`.
+
+    Parameters
+    ----------
+    estimates : Estimates
+        Volume of each visit in its own frame, and the motions.
+
+    Returns
+    -------
+    tuple of torch.Tensor
+        Volumes that the next reconstructions start from, (z, y, x) on the grid of each visit, in 1/mm.
+    """
     seen = zip(estimates.volumes[1:], estimates.reference_in_moving(), strict=True)
     return averaged(estimates)[0], *((volume + reference) / 2 for volume, reference in seen)
