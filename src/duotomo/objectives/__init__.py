@@ -1,4 +1,4 @@
-"""What is minimised: misfits of projections and of images, the joint misfit of all visits, and priors."""
+"""Objective functions: misfits of projections and of images, the joint misfit of all visits, and priors."""
 
 from duotomo.objectives.cross_correlation import CrossCorrelation
 from duotomo.objectives.embedded import Embedded

@@ -38,7 +38,7 @@ def bending_priors(transform: Transform) -> list[tuple[slice, Objective]]:
 def weighted_bending(transform: Transform, weight: float, curvatures: Sequence[float]) -> Objective | None:
     """Return the bending energies, each with a mean curvature of `weight` times that of the misfit.
 
-    curvatures: of the misfit along the parameters of each part, a mean over the diagonal.
+    `curvatures` are those of the misfit along the parameters of each part, means over the diagonal.
     """
     total: Objective | None = None
     for (own, energy), curvature in zip(bending_priors(transform), curvatures, strict=True):

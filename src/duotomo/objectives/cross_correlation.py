@@ -15,12 +15,40 @@ from duotomo.transforms import Transform
 
 
 class CrossCorrelation(ImageMisfit):
-    """`F(params) = 1 - <a, b>`, a and b being `T(params) f` and g less their means and of norm 1.
+    """Normalised cross-correlation, `F(params) = 1 - <a, b>`, of a warped volume and a target.
 
-    Means and inner products are weighted by the mask. From 0, where one image is the other scaled by a
-    positive number and shifted, to 2. `1 - <a, b> = 1/2 |a - b|^2`, whose Gauss-Newton curvature this has. An
-    image without contrast has no correlation: its value is infinite.
+    a and b are `T(params) f` and g less their means, and of norm 1; means and inner products are weighted by
+    the mask. F is 0 where one image is the other scaled by a positive number and shifted, and at most 2.
+    Since `1 - <a, b> = 1/2 |a - b|^2`, it has a Gauss-Newton curvature. The value of an image without
+    contrast is infinite.
 
+    Parameters
+    ----------
+    transform : Transform
+        T, moving_to_reference.
+    volume : torch.Tensor
+        f, (z, y, x) on `reference`, in 1/mm.
+    target : torch.Tensor
+        g, (z, y, x) on `moving`, in 1/mm, on the device of the volume.
+    reference, moving : VolumeGrid, optional
+        Grids of f and g; both are the transform's unless given, and `moving` is like `reference`.
+    mask : torch.Tensor, optional
+        Weight m of each voxel of the target, (z, y, x), without unit; zero leaves a voxel out. 1 unless
+        given.
+    central_step : float, optional
+        Differentiate the warp by central differences of this step, in parameters; exactly unless given.
+
+    Raises
+    ------
+    ShapeError, DtypeError, DeviceError, NonFiniteError
+        If volume, target and mask do not fit the grids or each other.
+    GeometryError
+        If `central_step` is not positive and finite.
+    DuotomoError
+        If the mask is negative somewhere or zero everywhere, or the target is constant inside it.
+
+    Examples
+    --------
     >>> from duotomo.transforms import Translation
     >>> grid = VolumeGrid.on_detector((1, 1, 4), (1.0, 1.0, 1.0))
     >>> f = torch.tensor([[[0.0, 2.0, 4.0, 0.0]]])

@@ -1,4 +1,4 @@
-"""An objective of one stretch of a longer row."""
+"""An objective of a part of a longer vector."""
 
 from __future__ import annotations
 
@@ -11,10 +11,26 @@ from duotomo.objectives.objective import Objective, Product
 
 
 class Embedded(Objective):
-    """`F(x[start : start + n])`, n being the number of F's arguments: a prior on a part of a joint row.
+    """Objective of a part of a vector, `F(x[start : start + n])`, such as a prior in a joint objective.
 
-    The stretch is given the shape of F's argument. x: (length,).
+    The argument x is (length,); its n elements from `start` on are reshaped to the argument of F.
 
+    Parameters
+    ----------
+    objective : Objective
+        F, whose argument has n elements.
+    length : int
+        Elements of x.
+    start : int
+        Index of the first element that F depends on.
+
+    Raises
+    ------
+    ShapeError
+        If the part does not lie within x.
+
+    Examples
+    --------
     >>> from duotomo.geometry import VolumeGrid
     >>> from duotomo.objectives.priors import Tikhonov
     >>> energy = Tikhonov(VolumeGrid.on_detector((1, 1, 2), (1.0, 1.0, 1.0)))

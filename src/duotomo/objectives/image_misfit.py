@@ -1,4 +1,4 @@
-"""How well a warped volume agrees with another, as a function of the transform's parameters."""
+"""Misfits between a warped volume and another volume, as functions of the transform's parameters."""
 
 from __future__ import annotations
 
@@ -16,17 +16,38 @@ from duotomo.transforms import Transform
 
 
 class ImageMisfit(Objective):
-    """A misfit between `T(params) f` and g, both in the moving frame: what a registration minimises.
+    """Misfit between `T(params) f` and g, both in the moving frame, which a registration minimises.
 
-    x is a row of parameters, (n_params,), float64 on the CPU; the volumes lie on any device. Where the
-    transform is not defined, because its matrix is singular or the grids miss each other, the value is
+    The argument x is the parameters, (n_params,), float64 on the CPU; the volumes lie on any device. Where
+    the transform is not defined, because its matrix is singular or the grids do not overlap, the value is
     infinite and the gradient zero.
 
-    volume: f, (z, y, x) on `reference`. target: g, (z, y, x) on `moving`; both grids are the transform's
-    unless given. mask: how much each voxel of the target counts, zero for not at all; None for 1.
-    central_step: differentiate the warp by central differences of this step, in parameters; None for exactly.
+    A new misfit implements `compare` and `image_curvature`.
 
-    A new one writes `compare` and `image_curvature`.
+    Parameters
+    ----------
+    transform : Transform
+        T, moving_to_reference.
+    volume : torch.Tensor
+        f, (z, y, x) on `reference`, in 1/mm.
+    target : torch.Tensor
+        g, (z, y, x) on `moving`, in 1/mm, on the device of the volume.
+    reference, moving : VolumeGrid, optional
+        Grids of f and g; both are the transform's unless given, and `moving` is like `reference`.
+    mask : torch.Tensor, optional
+        Weight m of each voxel of the target, (z, y, x), without unit; zero leaves a voxel out. 1 unless
+        given.
+    central_step : float, optional
+        Differentiate the warp by central differences of this step, in parameters; exactly unless given.
+
+    Raises
+    ------
+    ShapeError, DtypeError, DeviceError, NonFiniteError
+        If volume, target and mask do not fit the grids or each other.
+    GeometryError
+        If `central_step` is not positive and finite.
+    DuotomoError
+        If the mask is negative somewhere.
     """
 
     axes = ("parameter",)
@@ -58,14 +79,54 @@ class ImageMisfit(Objective):
 
     @abstractmethod
     def compare(self, image: torch.Tensor) -> tuple[float, torch.Tensor]:
-        """Return the misfit of an image, (z, y, x), and its gradient in the image; it may overwrite both."""
+        """Return the misfit of an image to the target, and its gradient in the image.
+
+        Parameters
+        ----------
+        image : torch.Tensor
+            (z, y, x) on the moving grid; may be overwritten.
+
+        Returns
+        -------
+        value : float
+            The misfit.
+        gradient : torch.Tensor
+            (z, y, x); may share memory with `image`.
+        """
 
     @abstractmethod
     def image_curvature(self, image: torch.Tensor) -> Product:
-        """Return Gauss-Newton's curvature of the misfit in the image, at `image`."""
+        """Return the Gauss-Newton curvature M of the misfit in the image.
+
+        Parameters
+        ----------
+        image : torch.Tensor
+            Where it is taken, (z, y, x) on the moving grid; may be overwritten.
+
+        Returns
+        -------
+        Product
+            `d -> M d`, both (z, y, x); may overwrite d.
+        """
 
     def warped(self, params: torch.Tensor) -> torch.Tensor:
-        """Return `T(params) f`, (z, y, x) on the moving grid."""
+        """Return the volume resampled to the moving frame, `T(params) f`.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            (n_params,).
+
+        Returns
+        -------
+        torch.Tensor
+            (z, y, x) on the moving grid, in 1/mm.
+
+        Raises
+        ------
+        GeometryError
+            If the transform is not defined.
+        """
         warp = self.transform.warp(params, self.reference, self.moving)
         return warp.forward(self.volume[None])[0]
 
@@ -85,7 +146,15 @@ class ImageMisfit(Objective):
             return math.inf, torch.zeros_like(x)
 
     def curvature(self, x: torch.Tensor) -> Product:
-        """Return `d -> J^T M J d`, J the derivative of the warp, M the misfit's curvature in the image."""
+        """Return the Gauss-Newton product, `d -> J^T M J d`.
+
+        J is the derivative of the warp, and M the curvature of the misfit in the image.
+
+        Raises
+        ------
+        GeometryError
+            If the transform is not defined.
+        """
         self.check(x)
         image_curvature = self.image_curvature(self.warped(x))
 
@@ -105,8 +174,35 @@ class ImageMisfit(Objective):
 
 
 class SumOfSquares(ImageMisfit):
-    """`F(params) = 1/2 sum over voxels of m (T(params) f - g)^2`, m the mask.
+    """Sum of squared differences, `F(params) = 1/2 sum over voxels of m (T(params) f - g)^2`, m the mask.
 
+    Parameters
+    ----------
+    transform : Transform
+        T, moving_to_reference.
+    volume : torch.Tensor
+        f, (z, y, x) on `reference`, in 1/mm.
+    target : torch.Tensor
+        g, (z, y, x) on `moving`, in 1/mm, on the device of the volume.
+    reference, moving : VolumeGrid, optional
+        Grids of f and g; both are the transform's unless given, and `moving` is like `reference`.
+    mask : torch.Tensor, optional
+        Weight m of each voxel of the target, (z, y, x), without unit; zero leaves a voxel out. 1 unless
+        given.
+    central_step : float, optional
+        Differentiate the warp by central differences of this step, in parameters; exactly unless given.
+
+    Raises
+    ------
+    ShapeError, DtypeError, DeviceError, NonFiniteError
+        If volume, target and mask do not fit the grids or each other.
+    GeometryError
+        If `central_step` is not positive and finite.
+    DuotomoError
+        If the mask is negative somewhere.
+
+    Examples
+    --------
     >>> from duotomo.transforms import Translation
     >>> grid = VolumeGrid.on_detector((1, 1, 4), (1.0, 1.0, 1.0))
     >>> f, g = torch.tensor([[[[0.0, 2.0, 4.0, 0.0]]], [[[2.0, 4.0, 0.0, 0.0]]]])
@@ -116,7 +212,18 @@ class SumOfSquares(ImageMisfit):
     """
 
     def residual(self, params: torch.Tensor) -> torch.Tensor:
-        """Return `sqrt(m) (T(params) f - g)`, whose squares F sums."""
+        """Return the residual, `sqrt(m) (T(params) f - g)`.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            (n_params,).
+
+        Returns
+        -------
+        torch.Tensor
+            (z, y, x) on the moving grid, in 1/mm.
+        """
         residual = self.warped(params).sub_(self.target)
         return residual if self.mask is None else residual.mul_(self.mask.sqrt())
 
@@ -133,7 +240,29 @@ class SumOfSquares(ImageMisfit):
         return (lambda d: d) if mask is None else lambda d: d.mul_(mask)
 
     def normal_equations(self, params: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
-        """Return F, its gradient and `J^T m J`, (n_params, n_params), from one image per parameter."""
+        """Return F, its gradient and the Gauss-Newton matrix, from one derivative image per parameter.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            (n_params,), at most 64 parameters.
+
+        Returns
+        -------
+        value : float
+            F.
+        gradient : torch.Tensor
+            Of F, (n_params,), float64 on the CPU.
+        matrix : torch.Tensor
+            `J^T m J`, (n_params, n_params), float64 on the CPU, J the derivative of the warp.
+
+        Raises
+        ------
+        ShapeError
+            If there are more parameters.
+        GeometryError
+            If the transform is not defined.
+        """
         self.check(params)
         images = self.transform.derivative_images(
             params, self.volume, self.reference, self.moving, central_step=self.central_step

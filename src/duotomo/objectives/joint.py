@@ -17,18 +17,37 @@ from duotomo.objectives.term import BoundTerm, Term, warped, warped_adjoint
 
 
 class JointMisfit(Objective):
-    """`F(f, zeta_1, ..., zeta_K) = 1/2 sum over visits k of |sqrt(w_k) (A_k T_k(zeta_k) f - p_k)|^2`.
+    """Joint misfit of one volume and the motions of all visits to the projections of all visits.
 
-    The argument is one row `x = [f, zeta_1, ..., zeta_K]`, in the precision and on the device of the data;
+    `F(f, zeta_1, ..., zeta_K) = 1/2 sum over visits k of |sqrt(w_k) (A_k T_k(zeta_k) f - p_k)|^2`.
+
+    The argument is one vector `x = [f, zeta_1, ..., zeta_K]`, in the precision and on the device of the data;
     `join` makes it and `split` takes it apart. A visit without a transform has no zeta. Each visit costs one
     projector application for a value, two for a gradient, and two for a product with the curvature.
 
-    Where a transform is not defined, because its matrix is singular or the grids miss each other, the value
-    is infinite and the gradient zero, so that a line search backs off; a curvature there is a GeometryError.
+    Where a transform is not defined, because its matrix is singular or the grids do not overlap, the value is
+    infinite and the gradient zero, so that a line search backs off; a curvature there is a GeometryError.
 
-    terms: the visits. grid: of the volume. central_step: differentiate the warps by central differences of
-    this step, in parameters; None for exactly.
+    Parameters
+    ----------
+    terms : sequence of Term
+        The visits.
+    grid : VolumeGrid
+        Of the volume.
+    central_step : float, optional
+        Differentiate the warps by central differences of this step, in parameters; exactly unless given.
 
+    Raises
+    ------
+    ShapeError
+        If there are no visits, or a projector is not built for the grid of its visit.
+    GeometryError
+        If a visit without a transform has another grid, or `central_step` is not positive and finite.
+    DtypeError, DeviceError
+        If the data of the visits differ in precision or device.
+
+    Examples
+    --------
     >>> from duotomo.operators import Weighting
     >>> from duotomo.transforms import Translation
     >>> grid = VolumeGrid.on_detector((1, 1, 4), (1.0, 1.0, 1.0))
@@ -58,9 +77,24 @@ class JointMisfit(Objective):
         self.operators = tuple(visit.misfit.operator for visit in self.visits)
 
     def join(self, volume: torch.Tensor, params_list: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return `x = [f, zeta_1, ..., zeta_K]`.
+        """Return the joint argument, `x = [f, zeta_1, ..., zeta_K]`.
 
-        volume: (z, y, x). params_list: one row for each visit with a transform, in order.
+        Parameters
+        ----------
+        volume : torch.Tensor
+            f, (z, y, x), in 1/mm.
+        params_list : sequence of torch.Tensor
+            zeta, (n_params,) for each visit with a transform, in order.
+
+        Returns
+        -------
+        torch.Tensor
+            x, (n_voxels + n_params,), in the precision and on the device of the data.
+
+        Raises
+        ------
+        DuotomoError
+            If volume or parameters do not fit the visits.
         """
         axes = ("z", "y", "x")
         check_tensor("JointMisfit.join", "volume", volume, shape=self.grid.shape, axes=axes, batch_ok=False)
@@ -69,7 +103,20 @@ class JointMisfit(Objective):
         return torch.cat([volume.flatten(), *(row.to(self._like) for row in params)])
 
     def split(self, x: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Return the volume (z, y, x), a view of x, and the parameters of each visit, float64 on the CPU."""
+        """Return the volume and the parameters of each visit.
+
+        Parameters
+        ----------
+        x : torch.Tensor
+            Joint argument, (n_voxels + n_params,).
+
+        Returns
+        -------
+        volume : torch.Tensor
+            f, (z, y, x), a view of x.
+        params_list : list of torch.Tensor
+            zeta, (n_params,) for each visit with a transform, float64 on the CPU.
+        """
         self.check(x)
         self._check_same("x", x)
         n = self.grid.n_voxels
@@ -105,7 +152,13 @@ class JointMisfit(Objective):
         return total, gradient
 
     def curvature(self, x: torch.Tensor) -> Product:
-        """Return Gauss-Newton's `d -> J^T w J d`, J being the derivative of all `A_k T_k(zeta_k) f` in x."""
+        """Return the Gauss-Newton product `d -> J^T w J d`, J the derivative of all `A_k T_k(zeta_k) f` in x.
+
+        Raises
+        ------
+        GeometryError
+            If a transform is not defined.
+        """
         volume, params = self.split(x)
         visits = [(visit, row, visit.warp(row)) for visit, row in self._with_params(params)]
 
@@ -127,31 +180,95 @@ class JointMisfit(Objective):
         return product
 
     def volume_part(self, params_list: Sequence[torch.Tensor]) -> VolumePart:
-        """Return F as a function of the volume (z, y, x), for fixed parameters: a quadratic."""
+        """Return F as a function of the volume, for fixed parameters: a quadratic.
+
+        Parameters
+        ----------
+        params_list : sequence of torch.Tensor
+            zeta, (n_params,) for each visit with a transform, in order.
+
+        Returns
+        -------
+        VolumePart
+            Of f, (z, y, x).
+        """
         params = self.check_params(params_list)
         return VolumePart([(visit, visit.warp(row)) for visit, row in self._with_params(params)], self.grid)
 
     def params_part(self, volume: torch.Tensor) -> ParamsPart:
-        """Return what of F depends on the parameters, as a function of all of them, for a fixed volume."""
+        """Return the terms of F that depend on the parameters, as a function of these, for a fixed volume.
+
+        Parameters
+        ----------
+        volume : torch.Tensor
+            f, (z, y, x), in 1/mm.
+
+        Returns
+        -------
+        ParamsPart
+            Of all parameters, (n_params,).
+
+        Raises
+        ------
+        ShapeError
+            If no visit has a transform.
+        """
         axes, where = ("z", "y", "x"), "JointMisfit.params_part"
         check_tensor(where, "volume", volume, shape=self.grid.shape, axes=axes, batch_ok=False)
         self._check_same("volume", volume)
         return ParamsPart(self.moving_visits, volume)
 
     def on_volume(self, objective: Objective) -> Embedded:
-        """Return an objective of the volume, such as a prior, as a function of x."""
+        """Return an objective of the volume, such as a prior, as a function of the joint argument.
+
+        Parameters
+        ----------
+        objective : Objective
+            Of f, (z, y, x).
+
+        Returns
+        -------
+        Embedded
+            Of x, (n_voxels + n_params,).
+        """
         return Embedded(objective, length=self.shape[0], start=0)
 
     def on_params(self, index: int, objective: Objective) -> Embedded:
-        """Return an objective of the parameters of one visit as a function of x.
+        """Return an objective of the parameters of one visit as a function of the joint argument.
 
-        index: among the visits with a transform.
+        Parameters
+        ----------
+        index : int
+            Of the visit among those with a transform, from 0.
+        objective : Objective
+            Of its parameters, (n_params,).
+
+        Returns
+        -------
+        Embedded
+            Of x, (n_voxels + n_params,).
         """
         sizes = [visit.n_params for visit in self.moving_visits]
         return Embedded(objective, length=self.shape[0], start=self.grid.n_voxels + sum(sizes[:index]))
 
     def check_params(self, params_list: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Return the parameters of each visit in float64; raise unless they are such."""
+        """Return valid parameters of each visit in float64.
+
+        Parameters
+        ----------
+        params_list : sequence of torch.Tensor
+            zeta, (n_params,) for each visit with a transform, in order.
+
+        Returns
+        -------
+        list of torch.Tensor
+            The same in float64.
+
+        Raises
+        ------
+        DuotomoError
+            If there are not as many as visits with a transform, or they are no parameters of these.
+        """
         if len(params_list) != len(self.moving_visits):
             raise ShapeError(
                 f"JointMisfit: expected parameters for {len(self.moving_visits)} visits; got "

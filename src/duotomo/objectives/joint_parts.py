@@ -1,4 +1,4 @@
-"""The joint misfit for fixed parameters, and for a fixed volume: what an alternating solver minimises."""
+"""The joint misfit for fixed parameters, and for a fixed volume: objectives of an alternating solver."""
 
 from __future__ import annotations
 
@@ -16,9 +16,16 @@ from duotomo.operators import Warp
 
 
 class VolumePart(Objective):
-    """`F(f) = 1/2 sum over visits k of |sqrt(w_k) (A_k T_k f - p_k)|^2`, for fixed transforms: a quadratic.
+    """Joint misfit for fixed transforms, `F(f) = 1/2 sum over visits k of |sqrt(w_k) (A_k T_k f - p_k)|^2`.
 
-    Made by `JointMisfit.volume_part`; counts its applications on the same projectors. f: (z, y, x).
+    A quadratic of f, (z, y, x). Made by `JointMisfit.volume_part`, whose projectors count its applications.
+
+    Parameters
+    ----------
+    visits : sequence of (BoundTerm, Warp or None)
+        The terms, each with its warp; None for the visit in whose frame the volume is.
+    grid : VolumeGrid
+        Of the volume.
     """
 
     axes = ("z", "y", "x")
@@ -41,7 +48,7 @@ class VolumePart(Objective):
         return total, gradient
 
     def curvature(self, x: torch.Tensor) -> Product:
-        """Return `d -> sum over visits of T^T A^T w A T d`, the Hessian wherever x is."""
+        """Return the Hessian product, `d -> sum over visits of T^T A^T w A T d`, the same for every x."""
         self.check(x)
 
         def product(d: torch.Tensor) -> torch.Tensor:
@@ -57,14 +64,26 @@ class VolumePart(Objective):
 
 
 class ParamsPart(Objective):
-    """What of the joint misfit depends on the parameters, for a fixed volume.
+    """Joint misfit for a fixed volume, as a function of all parameters.
 
     `F(zeta_1, ..., zeta_K) = 1/2 sum over visits k with a transform of |sqrt(w_k) (A_k T_k(zeta_k) f -
-    p_k)|^2`. Visits without one add a constant, and are left out. The value is infinite where a transform is
-    not defined, as in `JointMisfit`.
+    p_k)|^2`. The argument is the parameters of one visit after the other, float64 on the CPU. Visits without
+    a transform add a constant, and are left out. The value is infinite where a transform is not defined, as
+    in `JointMisfit`.
 
-    Made by `JointMisfit.params_part`; counts its applications on the same projectors. x: all parameters, one
-    visit after the other, float64 on the CPU.
+    Made by `JointMisfit.params_part`, whose projectors count its applications.
+
+    Parameters
+    ----------
+    visits : sequence of BoundTerm
+        The terms with a transform.
+    volume : torch.Tensor
+        f, (z, y, x), in 1/mm.
+
+    Raises
+    ------
+    ShapeError
+        If no visit has a transform.
     """
 
     axes = ("parameter",)
@@ -80,7 +99,18 @@ class ParamsPart(Objective):
         self.operators = tuple(visit.misfit.operator for visit in visits)
 
     def split(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the parameters of each visit."""
+        """Return the parameters of each visit.
+
+        Parameters
+        ----------
+        x : torch.Tensor
+            All parameters, (n_params,).
+
+        Returns
+        -------
+        tuple of torch.Tensor
+            Views of x, one (n_params,) for each visit.
+        """
         self.check(x)
         return x.split_with_sizes([visit.n_params for visit in self.visits])
 
@@ -104,7 +134,7 @@ class ParamsPart(Objective):
         return total, torch.cat(slopes).to(x)
 
     def curvature(self, x: torch.Tensor) -> Product:
-        """Return Gauss-Newton's `d -> J^T w J d`, J being the derivative of all `A_k T_k(zeta_k) f`."""
+        """Return the Gauss-Newton product `d -> J^T w J d`, J the derivative of all `A_k T_k(zeta_k) f`."""
         rows = self._rows(x)
 
         def product(d: torch.Tensor) -> torch.Tensor:
@@ -117,10 +147,31 @@ class ParamsPart(Objective):
         return product
 
     def normal_equations(self, params: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
-        """Return F, its gradient and the Gauss-Newton matrix, (parameter, parameter), in float64 on the CPU.
+        """Return F, its gradient and the Gauss-Newton matrix.
 
-        From one projection per parameter and one per visit. Visits do not share parameters, so the matrix has
-        one block for each.
+        They take one projection per parameter and one per visit. Visits do not share parameters, so the
+        matrix has one block for each.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            All parameters, (n_params,), at most 64 for each visit.
+
+        Returns
+        -------
+        value : float
+            F.
+        gradient : torch.Tensor
+            Of F, (n_params,), float64 on the CPU.
+        matrix : torch.Tensor
+            `J^T w J`, (n_params, n_params), float64 on the CPU.
+
+        Raises
+        ------
+        ShapeError
+            If a visit has more parameters.
+        GeometryError
+            If a transform is not defined.
         """
         total, start = 0.0, 0
         gradient = torch.zeros(self.shape, dtype=torch.float64)

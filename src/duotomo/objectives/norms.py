@@ -1,16 +1,18 @@
-"""Sums that become decisions, accumulated in float64, and the normal equations made of them."""
+"""Norms and normal equations, accumulated in float64."""
 
 from __future__ import annotations
 
 import torch
 
 CHUNK = 1 << 24
-"""Elements that are turned into float64 at once: 128 MiB."""
+"""Elements that are converted to float64 at once: 128 MiB."""
 
 
 def half_norm_sq(tensor: torch.Tensor) -> float:
     """Return `|x|^2 / 2`.
 
+    Examples
+    --------
     >>> half_norm_sq(torch.tensor([3.0, 4.0]))
     12.5
     """
@@ -22,8 +24,24 @@ def normal_equations(
 ) -> tuple[float, torch.Tensor, torch.Tensor]:
     """Return `|r|^2 / 2`, `J^T r` and `J^T J`, the latter two in float64 on the CPU.
 
-    columns: those of J, (parameter, ...). residual: r, of the shape of one column.
+    Parameters
+    ----------
+    columns : torch.Tensor
+        Columns of J, (parameter, ...).
+    residual : torch.Tensor
+        r, of the shape of one column.
 
+    Returns
+    -------
+    value : float
+        `|r|^2 / 2`.
+    gradient : torch.Tensor
+        `J^T r`, (parameter,).
+    matrix : torch.Tensor
+        `J^T J`, (parameter, parameter).
+
+    Examples
+    --------
     >>> normal_equations(torch.tensor([[1.0, 2.0]]), torch.tensor([3.0, 4.0]))
     (12.5, tensor([11.], dtype=torch.float64), tensor([[5.]], dtype=torch.float64))
     """

@@ -1,4 +1,4 @@
-"""What is minimised: a number, its gradient, and its curvature, as functions of one tensor."""
+"""Objective functions: value, gradient and curvature as functions of one tensor."""
 
 from __future__ import annotations
 
@@ -16,16 +16,26 @@ Product = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Objective(ABC):
-    """`F(x)`, with its gradient and, for most, a curvature.
+    """Function `F(x)` to minimise, with its gradient and, for most, a curvature.
 
-    A new objective sets `shape`, the shape of x, and writes `value_and_gradient`; `value` where it is cheaper
-    alone; and `curvature`. Objectives add, and a number times an objective is one: `misfit + 0.1 * prior`.
+    A new objective sets `shape`, and implements `value_and_gradient`; `value` where it is cheaper alone; and
+    `curvature`. Objectives add, and a number times an objective is one: `misfit + 0.1 * prior`.
 
     A value may be infinite, where F is not defined: a line search then backs off. Gradients and curvature
-    products are new tensors, which the caller may overwrite. Nothing is recorded: pass x detached.
+    products are new tensors, which the caller may overwrite. Autograd does not record through them: pass x
+    detached.
 
-    operators: those that count the cost; an operator that several objectives share counts once.
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of x.
+    axes : tuple of str or None
+        Names of the axes of x, for messages.
+    operators : tuple of Counted
+        Operators that count the cost; one that several objectives share counts once.
 
+    Examples
+    --------
     >>> class Parabola(Objective):
     ...     shape = (2,)
     ...     def value_and_gradient(self, x):
@@ -40,17 +50,56 @@ class Objective(ABC):
 
     @abstractmethod
     def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
-        """Return `F(x)` and its gradient, which has the shape, precision and device of x."""
+        """Return `F(x)` and its gradient.
+
+        Parameters
+        ----------
+        x : torch.Tensor
+            The argument, of `shape`, detached.
+
+        Returns
+        -------
+        value : float
+            `F(x)`; infinite where F is not defined.
+        gradient : torch.Tensor
+            A new tensor with the shape, precision and device of x.
+        """
 
     def value(self, x: torch.Tensor) -> float:
-        """Return `F(x)`."""
+        """Return `F(x)`.
+
+        Parameters
+        ----------
+        x : torch.Tensor
+            The argument, of `shape`, detached.
+
+        Returns
+        -------
+        float
+            `F(x)`; infinite where F is not defined.
+        """
         return self.value_and_gradient(x)[0]
 
     def curvature(self, x: torch.Tensor) -> Product:
-        """Return `d -> H d`, H a symmetric positive semidefinite approximation of the Hessian at x.
+        """Return the product with a symmetric positive semidefinite approximation H of the Hessian at x.
 
-        Exact for quadratics, Gauss-Newton's for least squares of nonlinear models, a majorant for total
+        Exact for quadratics, that of Gauss-Newton for least squares of nonlinear models, a majorant for total
         variation.
+
+        Parameters
+        ----------
+        x : torch.Tensor
+            The argument, of `shape`, detached.
+
+        Returns
+        -------
+        Product
+            `d -> H d`, both of the shape of x.
+
+        Raises
+        ------
+        DuotomoError
+            If the objective has no curvature.
         """
         where = type(self).__name__
         raise DuotomoError(
@@ -64,7 +113,20 @@ class Objective(ABC):
         return sum({id(operator): operator.applications for operator in self.operators}.values())
 
     def check(self, x: torch.Tensor, name: str = "x") -> None:
-        """Raise unless x is a float tensor of this objective's shape. Its values are not looked at."""
+        """Raise unless x is a floating-point tensor of this objective's shape; its values are not checked.
+
+        Parameters
+        ----------
+        x : torch.Tensor
+            The argument, of `shape`.
+        name : str
+            Its name in the message.
+
+        Raises
+        ------
+        ShapeError, DtypeError
+            If x has another shape, or no floating-point numbers.
+        """
         axes = self.axes or tuple(f"axis {i}" for i in range(len(self.shape)))
         where = type(self).__name__
         check_tensor(where, name, x, shape=self.shape, axes=axes, batch_ok=False, finite=False)
@@ -80,9 +142,22 @@ class Objective(ABC):
 
 
 class Sum(Objective):
-    """`F_1 + F_2 + ...`.
+    """Sum of objectives, `F_1 + F_2 + ...`.
 
-    terms: the objectives, with the sums among them taken apart.
+    Parameters
+    ----------
+    *objectives : Objective
+        One or more, of one shape.
+
+    Attributes
+    ----------
+    terms : sequence of Objective
+        The objectives, with sums among them expanded.
+
+    Raises
+    ------
+    ShapeError
+        If there are none, or their shapes differ.
     """
 
     def __init__(self, *objectives: Objective) -> None:
@@ -123,7 +198,20 @@ class Sum(Objective):
 
 
 class Weighted(Objective):
-    """`c F`, with `c >= 0`: a negative one would turn a minimum into a maximum."""
+    """Objective times a number, `c F` with `c >= 0`.
+
+    Parameters
+    ----------
+    factor : float
+        c; not negative, which would turn a minimum into a maximum.
+    objective : Objective
+        F.
+
+    Raises
+    ------
+    DuotomoError
+        If the factor is negative or not finite.
+    """
 
     def __init__(self, factor: float, objective: Objective) -> None:
         if not 0 <= factor < math.inf:

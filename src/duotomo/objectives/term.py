@@ -1,4 +1,4 @@
-"""One visit's share of the joint misfit."""
+"""One visit's term of the joint misfit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,20 @@ from duotomo.transforms import Transform
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Term:
-    """A visit: `1/2 sum over rays of w (A T(params) f - p)^2`.
+    """Term of one visit in the joint misfit, `1/2 sum over rays of w (A T(params) f - p)^2`.
 
-    projector: A, from the moving grid to (view, v, u). data: p. weights: w, the inverse variance of each ray;
-    None for 1. transform: T, from the moving to the reference frame; None for the visit whose frame the
-    volume lives in. grid: the moving grid, where this visit sees the volume; None for the reference grid.
+    Parameters
+    ----------
+    projector : LinearOperator
+        A, from (z, y, x) on the moving grid to (view, v, u).
+    data : torch.Tensor
+        p, line integrals, (view, v, u), without unit.
+    weights : torch.Tensor, optional
+        w, inverse variance of each ray, (view, v, u); 1 unless given.
+    transform : Transform, optional
+        T, moving_to_reference; none for the visit in whose frame the volume is.
+    grid : VolumeGrid, optional
+        Moving grid, which the volume is resampled to; the reference grid unless given.
     """
 
     projector: LinearOperator
@@ -30,9 +39,12 @@ class Term:
 
 
 class BoundTerm:
-    """A term whose volume lives on a known grid: `misfit(T(params) f)`, and what its derivatives need.
+    """A term with a known grid of the volume: `misfit(T(params) f)` and its derivatives.
 
-    misfit: of the volume as the visit sees it, (z, y, x) on the moving grid.
+    Attributes
+    ----------
+    misfit : ProjectionMisfit
+        Of the volume resampled to the visit's frame, (z, y, x) on the moving grid.
     """
 
     def __init__(self, term: Term, reference: VolumeGrid, central_step: float | None) -> None:
