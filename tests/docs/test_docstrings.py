@@ -28,7 +28,6 @@ PACKAGES = sorted(
 NOT_YET = {
     "geometry",
     "io",
-    "objectives",
     "operators",
     "phantoms",
     "reconstruct",
@@ -36,7 +35,6 @@ NOT_YET = {
     "reproduction",
     "simulate",
     "solvers",
-    "transforms",
 }
 """Packages whose docstrings are not numpydoc yet; a package that is done is taken out, for good."""
 

@@ -66,10 +66,10 @@ class VolumePart(Objective):
 class ParamsPart(Objective):
     """Joint misfit for a fixed volume, as a function of all parameters.
 
-    `F(zeta_1, ..., zeta_K) = 1/2 sum over visits k with a transform of |sqrt(w_k) (A_k T_k(zeta_k) f -
-    p_k)|^2`. The argument is the parameters of one visit after the other, float64 on the CPU. Visits without
-    a transform add a constant, and are left out. The value is infinite where a transform is not defined, as
-    in `JointMisfit`.
+    `F(zeta) = 1/2 sum over visits k with a transform of |sqrt(w_k) (A_k T_k(zeta_k) f - p_k)|^2`. The
+    argument is the parameters of one visit after the other, float64 on the CPU. Visits without a transform
+    add a constant, and are left out. The value is infinite where a transform is not defined, as in
+    `JointMisfit`.
 
     Made by `JointMisfit.params_part`, whose projectors count its applications.
 

@@ -1,4 +1,4 @@
-"""The bending energy of a B-spline deformation: how much it curves."""
+"""The bending energy of a B-spline deformation: the mean square of its second derivatives."""
 
 from __future__ import annotations
 
@@ -11,12 +11,20 @@ from duotomo.transforms.units import field_scale
 
 
 class BendingEnergy:
-    """`E = 1/V integral over the box of sum over i, j, c of (d^2 u_c / dx_i dx_j)^2`, in 1/mm^2.
+    """Bending energy of a B-spline deformation, in 1/mm^2.
 
-    u is the displacement in mm, a cubic spline in each coordinate, so the integral over the spline's box, V
-    being its volume, is exact: a quadratic form `c^T K c` in the coefficients, whose K is a sum of products
-    of three small matrices, one per axis. Affine displacements have none.
+    `E = 1/V integral over the box of sum over i, j, c of (d^2 u_c / dx_i dx_j)^2`. Here u is the displacement
+    in mm, a cubic spline in each coordinate, and V the volume of the box that the spline is complete on. The
+    integral is exact: a quadratic form `c^T K c` in the coefficients, where K is a sum of products of three
+    small matrices, one per axis. It is zero for affine displacements.
 
+    Parameters
+    ----------
+    spline : LatticeTransform
+        Transform whose coefficients are penalised, such as a `BSpline`.
+
+    Examples
+    --------
     >>> from duotomo.geometry import VolumeGrid
     >>> from duotomo.transforms import BSpline
     >>> spline = BSpline.over(VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0)), (5, 5, 5))
@@ -37,15 +45,50 @@ class BendingEnergy:
                 self._terms.append((1.0 if i == j else 2.0, factors))
 
     def value(self, params: torch.Tensor) -> float:
-        """Return E."""
+        """Return the energy.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters, (n_params,), float64.
+
+        Returns
+        -------
+        float
+            E, in 1/mm^2.
+        """
         return 0.5 * float(self.spline.check(params) @ self.gradient(params))
 
     def gradient(self, params: torch.Tensor) -> torch.Tensor:
-        """Return the gradient of E in the parameters, `2 K c` scaled to them."""
+        """Return the gradient of the energy in the parameters, `2 K c` scaled to them.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters, (n_params,), float64.
+
+        Returns
+        -------
+        torch.Tensor
+            (n_params,), float64, in 1/mm^2 per voxel.
+        """
         return self.hessian_vector(params, params)
 
     def hessian_vector(self, params: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
-        """Return the Hessian of E, which does not depend on where it is taken, times a direction."""
+        """Return the product of the Hessian of E, which is the same everywhere, with a direction.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Where the Hessian is taken, (n_params,); checked, but without influence.
+        direction : torch.Tensor
+            Direction in the parameters, (n_params,).
+
+        Returns
+        -------
+        torch.Tensor
+            (n_params,), float64.
+        """
         self.spline.check(params)
         direction = self.spline.check(direction)
         coefficients = self.spline.coefficients_mm(direction)

@@ -17,14 +17,14 @@ from duotomo.transforms.transform import Physical
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
-    """The B-spline nearest to a field of displacements.
+    """Least-squares fit of a B-spline to a displacement field.
 
     Parameters
     ----------
     params : torch.Tensor
-        Of the B-spline, (n_params,).
+        Parameters of the spline, (n_params,), float64, in voxels.
     residual_mm : float
-        Root mean square of what it leaves, in mm.
+        Root mean square, over voxels, of the distance between spline and field, in mm.
     """
 
     params: torch.Tensor
@@ -32,18 +32,23 @@ class Fit:
 
 
 class BSpline(LatticeTransform):
-    """`T(x) = x + sum over control points j of B((x - x_j) / spacing) c_j`, B a product of cubic B-splines.
+    """Free-form deformation, `T(x) = x + sum over control points j of B((x - x_j) / spacing) c_j`.
 
-    The parameters of the transform are the coefficients c in voxels, (xyz, z, y, x) in one row. The spline is
-    complete between the second and the last but one control point of each axis, and fades to zero within two
-    spacings of the last.
+    B is a product of three cubic B-splines. The parameters are the coefficients c in voxels, (xyz, z, y, x),
+    flattened. The spline is complete between the second and the last but one control point of each axis, and
+    decreases to zero within two spacings of the last one.
 
     Parameters
     ----------
     grid : VolumeGrid
-        Whose voxels scale the parameters.
+        Grid whose voxels scale the parameters, and the default grid of warps.
     lattice : VolumeGrid
         Its voxel centres are the control points, at least 4 along each axis.
+
+    Raises
+    ------
+    GeometryError
+        If there are fewer than 4 control points along an axis.
 
     Examples
     --------
@@ -56,17 +61,22 @@ class BSpline(LatticeTransform):
         return self.fit(motion.displacement(self.grid)).params
 
     def params(self, *, coefficients_mm: torch.Tensor) -> torch.Tensor:
-        """Return the parameters of coefficients.
+        """Return the parameters of given coefficients.
 
         Parameters
         ----------
         coefficients_mm : torch.Tensor
-            (xyz, z, y, x) on the lattice, in mm.
+            c, (xyz, z, y, x), one per control point, in mm.
 
         Returns
         -------
         torch.Tensor
-            (n_params,), float64.
+            c, (n_params,), float64, in voxels.
+
+        Raises
+        ------
+        ShapeError, DtypeError, NonFiniteError
+            If these are no coefficients on the lattice.
         """
         return self._params_of("coefficients_mm", coefficients_mm)
 
@@ -74,13 +84,30 @@ class BSpline(LatticeTransform):
         return (LatticeMap(lattice=self.lattice, coefficients=self.coefficients_mm(params)),)
 
     def physical(self, params: torch.Tensor) -> Physical:
+        """Return the coefficients.
+
+        Returns
+        -------
+        dict of str to torch.Tensor
+            `coefficients_mm`, (xyz, z, y, x), one per control point, float64, in mm.
+        """
         return {"coefficients_mm": self.coefficients_mm(self.check(params))}
 
     def refined(self, params: torch.Tensor) -> Motion:
-        """Return the spline with half the spacing, and the parameters that leave T as it is on its box.
+        """Return the same deformation as a spline with half the spacing, exact where this one is complete.
 
-        From the two-scale relation of cubic B-splines: `(c[j-1] + 6 c[j] + c[j+1]) / 8` at an old control
+        By the two-scale relation of cubic B-splines: `(c[j-1] + 6 c[j] + c[j+1]) / 8` at an old control
         point, `(c[j] + c[j+1]) / 2` between two.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters, (n_params,), float64.
+
+        Returns
+        -------
+        Motion
+            The finer spline with its parameters.
         """
         coefficients = self.coefficients_mm(self.check(params))
         for axis in (1, 2, 3):
@@ -99,10 +126,26 @@ class BSpline(LatticeTransform):
         return Motion(finer, finer.params(coefficients_mm=coefficients))
 
     def fit(self, displacement_mm: torch.Tensor, grid: VolumeGrid | None = None) -> Fit:
-        """Return the parameters whose displacement is nearest to a field in the least-squares sense.
+        """Return the spline nearest to a displacement field in the least-squares sense.
 
-        displacement_mm: (xyz, z, y, x), at the voxel centres of `grid`. Control points that act on no voxel
-        stay at zero.
+        Control points that act on no voxel stay at zero.
+
+        Parameters
+        ----------
+        displacement_mm : torch.Tensor
+            (xyz, z, y, x), at the voxel centres of `grid`, in mm.
+        grid : VolumeGrid, optional
+            Grid of the field; that of the transform unless given.
+
+        Returns
+        -------
+        Fit
+            Parameters and residual.
+
+        Raises
+        ------
+        ShapeError, DtypeError, NonFiniteError
+            If this is no field on the grid.
         """
         grid = grid or self.grid
         check_tensor(

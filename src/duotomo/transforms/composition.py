@@ -16,10 +16,22 @@ if TYPE_CHECKING:
 
 
 class Composition(Transform):
-    """`T(x) = T_n(... T_1(x))`: points go through the first transform first.
+    """Composition of transforms, `T(x) = T_n(... T_1(x))`: points go through the first one first.
 
-    Parameters are those of the parts, one after the other; `split` parts them again.
+    The parameters are those of the parts, one after the other; `split` separates them.
 
+    Parameters
+    ----------
+    *parts : Transform
+        One or more; the grid of the first is that of the composition.
+
+    Raises
+    ------
+    ShapeError
+        If there are no parts.
+
+    Examples
+    --------
     >>> from duotomo.geometry import VolumeGrid
     >>> from duotomo.transforms import Affine, BSpline
     >>> grid = VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0))
@@ -37,12 +49,12 @@ class Composition(Transform):
 
     @classmethod
     def of(cls, *motions: Motion) -> Motion:
-        """Return several motions, one after the other, as one.
+        """Return the composition of several motions.
 
         Parameters
         ----------
         *motions : Motion
-            Points go through the first one first.
+            One or more; points go through the first one first.
 
         Returns
         -------
@@ -83,11 +95,33 @@ class Composition(Transform):
         return torch.cat(rows)
 
     def split(self, params: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the parameters of each part."""
+        """Return the parameters of each part.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters, (n_params,), float64.
+
+        Returns
+        -------
+        tuple of torch.Tensor
+            Views of `params`, one (n_params,) for each part.
+        """
         return torch.split_with_sizes(params, [part.n_params for part in self.parts])
 
     def join(self, *params: torch.Tensor) -> torch.Tensor:
-        """Return the parameters of the whole, given those of each part."""
+        """Return the parameters of the composition from those of its parts.
+
+        Parameters
+        ----------
+        *params : torch.Tensor
+            One (n_params,) for each part, in order.
+
+        Returns
+        -------
+        torch.Tensor
+            (n_params,) of the composition, float64.
+        """
         return torch.cat([part.check(p) for part, p in zip(self.parts, params, strict=True)])
 
     def check(self, params: torch.Tensor) -> torch.Tensor:
@@ -101,6 +135,13 @@ class Composition(Transform):
         return tuple(one for part, p in parts for one in part.maps(p))
 
     def physical(self, params: torch.Tensor) -> Physical:
+        """Return the parameters of every part in physical units.
+
+        Returns
+        -------
+        dict of str to dict
+            What `physical` of each part returns, by number and class, such as "1 Affine".
+        """
         parts = enumerate(zip(self.parts, self.split(self.check(params)), strict=True), start=1)
         return {f"{i} {type(part).__name__}": part.physical(p) for i, (part, p) in parts}
 

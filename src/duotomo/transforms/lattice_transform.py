@@ -1,4 +1,4 @@
-"""What transforms with the coefficients of cubic B-splines as parameters have in common."""
+"""Transforms whose parameters are the coefficients of cubic B-splines."""
 
 from __future__ import annotations
 
@@ -13,20 +13,25 @@ from duotomo.transforms.transform import Transform
 from duotomo.transforms.units import field_scale
 
 FEWEST = 4
-"""Control points that act on every place, along one axis."""
+"""Control points, along each axis, that determine every value of a cubic spline."""
 
 
 class LatticeTransform(Transform):
     """A transform whose parameters are coefficients of cubic B-splines, one vector for each control point.
 
-    Parameters of the transform are the coefficients in voxels, (xyz, z, y, x) in one row.
+    The parameters are the coefficients in voxels, (xyz, z, y, x), flattened.
 
     Parameters
     ----------
     grid : VolumeGrid
-        Whose voxels scale the parameters.
+        Grid whose voxels scale the parameters, and the default grid of warps.
     lattice : VolumeGrid
         Its voxel centres are the control points, at least 4 along each axis.
+
+    Raises
+    ------
+    GeometryError
+        If there are fewer than 4 control points along an axis.
     """
 
     def __init__(self, grid: VolumeGrid, lattice: VolumeGrid) -> None:
@@ -36,14 +41,14 @@ class LatticeTransform(Transform):
 
     @classmethod
     def over(cls, grid: VolumeGrid, control_shape: tuple[int, int, int]) -> Self:
-        """Return the transform whose splines are complete on a grid's box.
+        """Return the transform with a given number of control points that is complete on a grid's box.
 
-        One control point lies outside on each side, so n points cut an axis into n - 3 intervals.
+        One control point lies outside on each side, so n points divide an axis into n - 3 intervals.
 
         Parameters
         ----------
         grid : VolumeGrid
-            The box, and the scale of the parameters.
+            Grid whose box is covered, and whose voxels scale the parameters.
         control_shape : tuple of int
             Control points, (z, y, x), at least 4 along each axis.
 
@@ -51,12 +56,17 @@ class LatticeTransform(Transform):
         -------
         LatticeTransform
             Of the class that this is called on.
+
+        Raises
+        ------
+        GeometryError
+            If there are fewer than 4 control points along an axis.
         """
         return cls(grid, control_lattice(cls.__name__, grid, control_shape))
 
     @classmethod
     def shaped(cls, control_shape: tuple[int, int, int]) -> LatticeModel:
-        """Return the model with so many control points, on any grid.
+        """Return the model with a given number of control points, on any grid.
 
         Parameters
         ----------
@@ -72,12 +82,12 @@ class LatticeTransform(Transform):
 
     @classmethod
     def spaced(cls, spacing_mm: float) -> LatticeModel:
-        """Return the model whose control points are at most so far apart, on any grid.
+        """Return the model with a given largest distance of control points, on any grid.
 
         Parameters
         ----------
         spacing_mm : float
-            Distance of neighbouring control points, in mm.
+            Largest distance of neighbouring control points, in mm.
 
         Returns
         -------
@@ -104,12 +114,12 @@ class LatticeTransform(Transform):
         Returns
         -------
         torch.Tensor
-            (xyz, z, y, x), in mm.
+            (xyz, z, y, x), one per control point, in mm.
         """
         return params.reshape(3, *self.lattice.shape) * field_scale(self.grid, params)
 
     def _params_of(self, name: str, values_mm: torch.Tensor) -> torch.Tensor:
-        """Return the parameters of coefficients, (xyz, z, y, x); name: of the argument, for messages."""
+        """Return the parameters of coefficients, (xyz, z, y, x); `name` is that of the argument."""
         where, axes = type(self).__name__, ("xyz", "z", "y", "x")
         check_tensor(where, name, values_mm, shape=(3, *self.lattice.shape), axes=axes, batch_ok=False)
         return (values_mm.double() / field_scale(self.grid, values_mm)).reshape(-1)

@@ -1,4 +1,4 @@
-"""What a transform is: parameters to a map of points, and with it warps and their derivatives."""
+"""The interface of transforms: a map of points by parameters, its warps, and their derivatives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from duotomo.transforms.maps import (
 )
 
 FEW_PARAMS = 64
-"""Up to so many parameters, one derivative image each and the matrix of their products pay."""
+"""Largest number of parameters for which derivative images, and the matrix of their products, are made."""
 
 if TYPE_CHECKING:
     from duotomo.transforms.lattice_transform import LatticeTransform
@@ -38,15 +38,22 @@ Physical = Mapping[str, "torch.Tensor | Physical"]
 
 
 class Transform(ABC):
-    """Takes points of the moving frame to the reference frame, `x -> T(x)`, by parameters.
+    """Map from the moving frame to the reference frame, `x -> T(x)`, by parameters.
 
-    Parameters are a float64 tensor, (n_params,), passed to every call; zeros are the identity. They are
-    scaled so that a unit step of one moves the corners of `grid` by about a voxel; `physical` says what they
-    are in millimetres and degrees.
+    The parameters are a float64 tensor, (n_params,), passed to every call; zeros are the identity. They are
+    scaled so that a unit step of one moves the corners of `grid` by about a voxel; `physical` converts them
+    to millimetres and degrees.
 
-    A new transform sets `grid` and `n_params`, and writes `maps` and `physical`; all else follows. Warps
-    are between a reference grid, where the volume lives, and a moving grid, where it is seen; both are `grid`
-    unless given, and the moving grid is like the reference grid unless given.
+    A new transform sets `grid` and `n_params`, and implements `maps` and `physical`; all else follows. Warps
+    resample a volume on a reference grid to a moving grid; both are `grid` unless given, and the moving grid
+    is like the reference grid unless given.
+
+    Attributes
+    ----------
+    grid : VolumeGrid
+        Grid that scales the parameters, and the default grid of warps.
+    n_params : int
+        Number of parameters.
     """
 
     grid: VolumeGrid
@@ -54,14 +61,42 @@ class Transform(ABC):
 
     @abstractmethod
     def maps(self, params: torch.Tensor) -> tuple[ElementaryMap, ...]:
-        """Return the matrices and lattices that make up T, differentiable in `params`."""
+        """Return the matrices and lattices that T is composed of, differentiable in the parameters.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters, (n_params,), float64, checked already.
+
+        Returns
+        -------
+        tuple of MatrixMap or LatticeMap
+            Maps of points in mm, applied in this order.
+        """
 
     @abstractmethod
     def physical(self, params: torch.Tensor) -> Physical:
-        """Return what the parameters mean, in millimetres and degrees, by name."""
+        """Return the parameters in physical units.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters, (n_params,).
+
+        Returns
+        -------
+        dict of str to torch.Tensor
+            By name, float64, in mm and degrees as the names say.
+        """
 
     def identity(self) -> torch.Tensor:
-        """Return the parameters that move nothing: zeros."""
+        """Return the parameters of the identity.
+
+        Returns
+        -------
+        torch.Tensor
+            Zeros, (n_params,), float64 on the CPU.
+        """
         return torch.zeros(self.n_params, dtype=torch.float64)
 
     @property
@@ -70,13 +105,13 @@ class Transform(ABC):
         return None
 
     def lattice_parts(self) -> tuple[tuple[int, LatticeTransform], ...]:
-        """Return what of this transform a bending energy applies to.
+        """Return the parts of this transform that a bending energy applies to.
 
         Returns
         -------
         tuple of (int, LatticeTransform)
-            Parts whose parameters are B-spline coefficients in voxels, (xyz, z, y, x) on their `lattice`,
-            each with the index of its first parameter; none for a transform without control points.
+            Parts whose parameters are B-spline coefficients, each with the index of its first parameter; none
+            for a transform without control points.
         """
         return ()
 
@@ -86,7 +121,7 @@ class Transform(ABC):
         Parameters
         ----------
         params : torch.Tensor
-            Parameters of the transform to invert, (n_params,).
+            Parameters, (n_params,).
 
         Returns
         -------
@@ -101,18 +136,41 @@ class Transform(ABC):
         Parameters
         ----------
         motion : Motion
-            The motion to follow, of any transform.
+            The motion to approximate, of any transform.
 
         Returns
         -------
         torch.Tensor
             (n_params,), float64: the least-squares fit over points of `grid`, by Gauss-Newton steps from the
             identity. Transforms with a closed form override this.
+
+        Raises
+        ------
+        DuotomoError
+            If `maps` is not differentiable in the parameters, or the fit is not finite.
         """
         return fitted_params(self.maps, self.grid, self.n_params, motion)
 
     def check(self, params: torch.Tensor) -> torch.Tensor:
-        """Return the parameters in float64; raise if they are not parameters of this transform."""
+        """Return valid parameters in float64.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters, (n_params,).
+
+        Returns
+        -------
+        torch.Tensor
+            The same in float64.
+
+        Raises
+        ------
+        ShapeError
+            If they are not (n_params,), or are a batch of `torch.func.vmap`.
+        DtypeError, NonFiniteError
+            If they are not finite floating-point numbers.
+        """
         return self._check_row("params", params)
 
     def _check_row(self, name: str, row: torch.Tensor) -> torch.Tensor:
@@ -130,15 +188,38 @@ class Transform(ABC):
         return row.double()
 
     def points(self, params: torch.Tensor, xyz_mm: torch.Tensor) -> torch.Tensor:
-        """Return where points go: (..., xyz) -> (..., xyz), in mm, float64.
+        """Return where points go, differentiable in both arguments.
 
-        Differentiable in both arguments.
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters, (n_params,).
+        xyz_mm : torch.Tensor
+            Points of the moving frame, (..., xyz), in mm.
+
+        Returns
+        -------
+        torch.Tensor
+            The same points in the reference frame, (..., xyz), in mm, float64.
         """
         xyz_mm = _check_points(type(self).__name__, xyz_mm)
         return move_points(self.maps(self.check(params)), xyz_mm)
 
     def jacobian(self, params: torch.Tensor, xyz_mm: torch.Tensor) -> torch.Tensor:
-        """Return `dT_i / dx_j` at points: (..., xyz) -> (..., i, j)."""
+        """Return the Jacobian, `dT_i / dx_j`, at points.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters, (n_params,).
+        xyz_mm : torch.Tensor
+            Points of the moving frame, (..., xyz), in mm.
+
+        Returns
+        -------
+        torch.Tensor
+            (..., i, j), float64, without unit.
+        """
         xyz_mm = _check_points(type(self).__name__, xyz_mm)
         maps = self.maps(self.check(params))
         columns = []
@@ -163,12 +244,12 @@ class Transform(ABC):
 
         Parameters
         ----------
-        params : Tensor
-            (n_params,).
+        params : torch.Tensor
+            Parameters, (n_params,).
         reference, moving : VolumeGrid, optional
-            Where the volume lives, and where it is seen.
+            Grids of the volume and of the warped volume.
         cubic : bool
-            Whether to interpolate by Keys' cubic convolution instead of linearly.
+            Interpolate by Keys' cubic convolution instead of linearly.
 
         Returns
         -------
@@ -194,23 +275,32 @@ class Transform(ABC):
         cubic: bool = False,
         central_step: float | None = None,
     ) -> torch.Tensor:
-        """Return the derivative of the warped volume along `d_params`, `grad f(T(x)) . dT(x)`.
+        """Return the derivative of the warped volume along a direction, `grad f(T(x)) . dT(x)`.
 
         Parameters
         ----------
-        params, d_params : Tensor
-            (n_params,).
-        volume : Tensor
-            f, (..., z, y, x) on the reference grid.
-        reference, moving, cubic
-            As in `warp`.
+        params : torch.Tensor
+            Parameters, (n_params,).
+        volume : torch.Tensor
+            f, (..., z, y, x) on the reference grid, in 1/mm.
+        d_params : torch.Tensor
+            Direction d in the parameters, (n_params,).
+        reference, moving : VolumeGrid, optional
+            Grids of the volume and of the warped volume.
+        cubic : bool
+            Interpolate by Keys' cubic convolution instead of linearly.
         central_step : float, optional
             h: return `(T(p + h d) f - T(p - h d) f) / (2 h)` instead.
 
         Returns
         -------
-        Tensor
-            (..., z, y, x) on the moving grid, without derivatives of its own.
+        torch.Tensor
+            (..., z, y, x) on the moving grid, detached.
+
+        Raises
+        ------
+        GeometryError
+            If no voxel of the moving grid lands on the reference grid, or `central_step` is not positive.
         """
         reference, moving = self._grids(reference, moving)
         params, d_params = self.check(params), self._check_row("d_params", d_params)
@@ -245,21 +335,28 @@ class Transform(ABC):
 
         Parameters
         ----------
-        params : Tensor
-            (n_params,).
-        volume : Tensor
-            f, (..., z, y, x) on the reference grid.
-        cotangent : Tensor
+        params : torch.Tensor
+            Parameters, (n_params,).
+        volume : torch.Tensor
+            f, (..., z, y, x) on the reference grid, in 1/mm.
+        cotangent : torch.Tensor
             (..., z, y, x) on the moving grid, with the batch of `volume`.
-        reference, moving, cubic
-            As in `warp`.
+        reference, moving : VolumeGrid, optional
+            Grids of the volume and of the warped volume.
+        cubic : bool
+            Interpolate by Keys' cubic convolution instead of linearly.
         central_step : float, optional
-            As in `jvp`, one parameter after the other.
+            As in `jvp`, for one parameter after the other.
 
         Returns
         -------
-        Tensor
+        torch.Tensor
             (n_params,), float64, summed over the batch.
+
+        Raises
+        ------
+        GeometryError
+            If no voxel of the moving grid lands on the reference grid, or `central_step` is not positive.
         """
         reference, moving = self._grids(reference, moving)
         params = self.check(params)
@@ -308,13 +405,15 @@ class Transform(ABC):
 
         Returns
         -------
-        Tensor
+        torch.Tensor
             (parameter, ..., z, y, x) on the moving grid.
 
         Raises
         ------
         ShapeError
-            If there are more than `FEW_PARAMS` parameters.
+            If there are more than 64 parameters.
+        GeometryError
+            If no voxel of the moving grid lands on the reference grid, or `central_step` is not positive.
         """
         reference, moving = self._grids(reference, moving)
         params = self.check(params)
@@ -348,14 +447,38 @@ class Transform(ABC):
         return images.reshape(self.n_params, *volume.shape[:-3], *moving.shape)
 
     def displacement(self, params: torch.Tensor, grid: VolumeGrid | None = None) -> torch.Tensor:
-        """Return `T(x) - x` at the voxel centres of a grid: (xyz, z, y, x), in mm, float64."""
+        """Return the displacement, `T(x) - x`, at the voxel centres of a grid.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters, (n_params,).
+        grid : VolumeGrid, optional
+            Of the moving frame; that of the transform unless given.
+
+        Returns
+        -------
+        torch.Tensor
+            (xyz, z, y, x), in mm, float64.
+        """
         return grid_displacement(self.maps(self.check(params)), grid or self.grid, params.device)
 
     def determinants(self, params: torch.Tensor, grid: VolumeGrid | None = None) -> torch.Tensor:
-        """Return the determinant of T's Jacobian at the voxel centres of a grid: (z, y, x), float64.
+        """Return the determinant of the Jacobian at the voxel centres of a grid.
 
-        The volume that a small piece of tissue has in the reference frame, per volume in the moving frame; T
-        folds where it is not positive.
+        T folds where it is not positive.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters, (n_params,).
+        grid : VolumeGrid, optional
+            Of the moving frame; that of the transform unless given.
+
+        Returns
+        -------
+        torch.Tensor
+            (z, y, x), float64: volume in the reference frame per volume in the moving frame.
         """
         grid = grid or self.grid
         point_map = grid_map(self.maps(self.check(params)), grid)

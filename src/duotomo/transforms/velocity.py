@@ -19,29 +19,35 @@ from duotomo.transforms.transform import Physical
 N_SQUARINGS = 6
 
 N_CORRECTIONS = 4
-"""Of the velocities that are to follow another motion."""
+"""Corrections of velocities that are fitted to another motion."""
 
 
 class Velocity(LatticeTransform):
-    """`T = exp(v)`: where points are after flowing along v for a unit of time; its inverse is `exp(-v)`.
+    """Diffeomorphism of a stationary velocity field, `T = exp(v)`, whose inverse is `exp(-v)`.
 
-    v is a cubic B-spline. Its flow is integrated by scaling and squaring, `exp(v) = exp(v / 2^n)^(2^n)`, on a
-    lattice `finer` times as fine, between whose points it is a cubic B-spline too: T is a free-form
-    deformation whose coefficients follow from v. The first short step is a midpoint step, `h v(x + h v(x) /
-    2)`. What the finer lattice cannot hold limits how well `exp(-v)` undoes `exp(v)`: with finer=2, to 0.1 to
-    1 % of the largest displacement where v is smooth, and to about 5 % where neighbouring coefficients have
-    nothing to do with each other; each doubling divides that by about ten, and takes eight times the work.
+    T takes points along the flow of v for a unit of time. v is a cubic B-spline; the parameters are its
+    coefficients in voxels, (xyz, z, y, x), flattened. The flow is integrated by scaling and squaring:
+    `exp(v) = exp(v / 2^n)^(2^n)`, whose first short step is a midpoint step, `h v(x + h v(x) / 2)`, on a
+    lattice `finer` times as fine. Between the points of that lattice it is a cubic B-spline, too: T is a
+    free-form deformation whose coefficients follow from v.
 
-    The parameters of the transform are the coefficients of v in voxels, (xyz, z, y, x) in one row.
+    The resolution of the finer lattice limits how well `exp(-v)` inverts `exp(v)`: with `finer=2`, to between
+    0.1 and 1 % of the largest displacement where v is smooth, and to about 5 % where neighbouring
+    coefficients are uncorrelated; each doubling divides that by about ten, and takes eight times the work.
 
     Parameters
     ----------
     grid : VolumeGrid
-        Whose voxels scale the parameters.
+        Grid whose voxels scale the parameters, and the default grid of warps.
     lattice : VolumeGrid
         Its voxel centres are the control points of v, at least 4 along each axis.
     finer : int
-        Points of the integrated flow along each axis, for one control point of v.
+        Refinement, from 1 on, of the lattice that the flow is integrated on.
+
+    Raises
+    ------
+    GeometryError
+        If there are fewer than 4 control points along an axis, or `finer` is below 1.
 
     Examples
     --------
@@ -65,21 +71,26 @@ class Velocity(LatticeTransform):
 
     @classmethod
     def over(cls, grid: VolumeGrid, control_shape: tuple[int, int, int], *, finer: int = 2) -> Self:
-        """Return the flow of a velocity whose splines are complete on a grid's box.
+        """Return the flow with a given number of control points, placed as by `BSpline.over`.
 
         Parameters
         ----------
         grid : VolumeGrid
-            The box, and the scale of the parameters.
+            Grid whose box is covered.
         control_shape : tuple of int
             Control points of v, (z, y, x), at least 4 along each axis.
         finer : int
-            As for the class.
+            Refinement of the lattice that the flow is integrated on.
 
         Returns
         -------
         Velocity
-            With one control point outside of the box on each side.
+            On that grid.
+
+        Raises
+        ------
+        GeometryError
+            If there are fewer than 4 control points along an axis, or `finer` is below 1.
         """
         return cls(grid, control_lattice(cls.__name__, grid, control_shape), finer=finer)
 
@@ -95,17 +106,22 @@ class Velocity(LatticeTransform):
         return params
 
     def params(self, *, velocities_mm: torch.Tensor) -> torch.Tensor:
-        """Return the parameters of the coefficients of v.
+        """Return the parameters of given coefficients of v.
 
         Parameters
         ----------
         velocities_mm : torch.Tensor
-            (xyz, z, y, x) on the lattice, in mm per unit of time.
+            (xyz, z, y, x), one per control point, in mm per unit of time.
 
         Returns
         -------
         torch.Tensor
-            (n_params,), float64.
+            (n_params,), float64, in voxels per unit of time.
+
+        Raises
+        ------
+        ShapeError, DtypeError, NonFiniteError
+            If these are no coefficients on the lattice.
         """
         return self._params_of("velocities_mm", velocities_mm)
 
@@ -130,6 +146,13 @@ class Velocity(LatticeTransform):
         return (LatticeMap(lattice=self.fine, coefficients=coefficients),)
 
     def physical(self, params: torch.Tensor) -> Physical:
+        """Return the coefficients of v.
+
+        Returns
+        -------
+        dict of str to torch.Tensor
+            `velocities_mm`, (xyz, z, y, x), one per control point, float64, in mm per unit of time.
+        """
         return {"velocities_mm": self.coefficients_mm(self.check(params))}
 
     def inverse(self, params: torch.Tensor) -> Motion:

@@ -1,4 +1,4 @@
-"""Deformations that curve little."""
+"""Bending energy, as a prior on deformations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from duotomo.transforms.lattice_transform import LatticeTransform
 
 
 class Bending(Objective):
-    """The bending energy of a B-spline's parameters, in 1/mm^2; see `BendingEnergy`.
+    """Bending energy of a B-spline's parameters, in 1/mm^2; see `BendingEnergy`.
 
-    x: (n_params,).
+    The argument x is the parameters, (n_params,).
 
+    Parameters
+    ----------
+    spline : LatticeTransform
+        Transform whose coefficients are penalised, such as a `BSpline`.
+
+    Examples
+    --------
     >>> from duotomo.geometry import VolumeGrid
     >>> from duotomo.transforms import BSpline
     >>> spline = BSpline.over(VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0)), (5, 5, 5))
@@ -33,5 +40,5 @@ class Bending(Objective):
         return 0.5 * float(x.double() @ gradient), gradient.to(x.dtype)
 
     def curvature(self, x: torch.Tensor) -> Product:
-        """Return the product with the Hessian, which is the same wherever x is."""
+        """Return the product with the Hessian, which is the same for every x."""
         return lambda d: self.energy.hessian_vector(x, d).to(d.dtype)
