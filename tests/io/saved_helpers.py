@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+import duotomo
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.io import SavedResult
 from duotomo.io.fingerprint import Fingerprint
@@ -107,7 +111,7 @@ def result(seed: int = 0, dtype: torch.dtype = torch.float32, transforms: Any = 
         method="simultaneous",
         grid=GRID,
         volume=draw(*GRID.shape, seed=seed, dtype=dtype),
-        others={"moving_1": draw(*GRID.shape, seed=seed + 50, dtype=dtype)},
+        others={"visit_2": draw(*GRID.shape, seed=seed + 50, dtype=dtype)},
         motions=tuple(
             Motion(t, draw(t.n_params, seed=seed + t.n_params, dtype=torch.float64)) for t in moved
         ),
@@ -162,6 +166,22 @@ def killed_at(call: int, *, after: bool, monkeypatch: pytest.MonkeyPatch) -> Ite
         return run
 
     with monkeypatch.context() as patch:
-        for owner, name in ((os, "replace"), (os, "fsync"), (Path, "unlink")):
+        for owner, name in (
+            (os, "replace"),
+            (os, "fsync"),
+            (Path, "unlink"),
+            (Path, "mkdir"),
+            (shutil, "rmtree"),
+        ):
             patch.setattr(owner, name, dying(name, getattr(owner, name)))
         yield calls
+
+
+def python(code: str, *arguments: str, hashseed: str = "0") -> subprocess.CompletedProcess[str]:
+    """Run code in another process, which finds duotomo and the tests."""
+    source = Path(duotomo.__file__).parents[1]
+    paths = os.pathsep.join([str(source), str(Path(__file__).parents[2])])
+    environment = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": hashseed}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True
+    )

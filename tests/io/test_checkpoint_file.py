@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +10,6 @@ import h5py
 import pytest
 import torch
 
-import duotomo
 from duotomo.io import CheckpointFile, FileError, fingerprint
 from duotomo.io.fingerprint import Fingerprint
 from duotomo.methods.settings import Settings
@@ -23,6 +20,7 @@ from tests.io.saved_helpers import (
     KilledError,
     draw,
     killed_at,
+    python,
     same_state,
     state,
     study,
@@ -129,7 +127,7 @@ for _ in range(25):
 file.save(states[1])
 print(sorted(os.listdir(os.path.dirname(sys.argv[1]))))
 """
-    done = _python(code, str(tmp_path / "c.h5"))
+    done = python(code, str(tmp_path / "c.h5"))
     assert done.stdout.strip() == "['c.h5']", done.stderr
 
 
@@ -227,7 +225,7 @@ from tests.io.saved_helpers import GRID, study
 print(fingerprint(study(), method="m", settings=Settings.staged(GRID, Affine)))
 """
     here = fingerprint(study(), method="m", settings=Settings.staged(GRID, Affine))
-    assert _python(code, hashseed="1").stdout.strip() == str(here)
+    assert python(code, hashseed="1").stdout.strip() == str(here)
 
 
 @pytest.mark.gpu
@@ -238,12 +236,3 @@ def test_volumes_are_restored_to_the_gpu(file: CheckpointFile) -> None:
     assert found is not None
     assert all(volume.is_cuda for volume in found.volumes.values())
     assert not any(row.is_cuda for row in found.params)
-
-
-def _python(code: str, *arguments: str, hashseed: str = "0") -> subprocess.CompletedProcess[str]:
-    source = Path(duotomo.__file__).parents[1]
-    paths = os.pathsep.join([str(source), str(Path(__file__).parents[2])])
-    environment = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": hashseed}
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True
-    )

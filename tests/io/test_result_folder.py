@@ -15,10 +15,11 @@ import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.io import FileError, read_displacement, read_result, result_folder, write_result
+from duotomo.io import FileError, read_displacement, read_result, result_files, result_folder, write_result
 from duotomo.io.history_file import history_from, history_text
-from duotomo.io.result_folder import Extra, library_versions
-from duotomo.transforms import Rigid, Translation
+from duotomo.io.replacement import STAGING, publish
+from duotomo.io.result_folder import library_versions
+from duotomo.transforms import Affine, Rigid, Translation
 from tests.io.itk_helpers import moved_by_itk, moved_by_us, points_on, sitk
 from tests.io.saved_helpers import (
     GRID,
@@ -27,36 +28,36 @@ from tests.io.saved_helpers import (
     draw,
     history,
     killed_at,
+    python,
     result,
     same_result,
     study,
 )
 
 SETTINGS = {"model": "affine", "stages": [{"n_steps": 3}], "priors": {"bending": 0.1}}
-FIRST = [
+FILES = [
+    "README.txt",
     "history.csv",
-    "moving_1.nii.gz",
+    "reference_to_visit_2.tfm",
+    "reference_to_visit_3.tfm",
     "result.json",
-    "transform_1.tfm",
-    "transform_2.tfm",
+    "visit_2.nii.gz",
+    "visit_2_to_reference.tfm",
+    "visit_3_to_reference.tfm",
     "volume.nii.gz",
 ]
-SECOND = [name.replace(".", ".2.", 1) if name != "result.json" else name for name in FIRST]
+NOT_READ = ("README.txt", "reference_to_visit_2.tfm", "reference_to_visit_3.tfm")
+"""Files that no result is made of when it is read."""
 
 
 def write(folder: Path, written: Any) -> None:
     write_result(folder, written, study=study(), settings=SETTINGS)
 
 
-def leftovers(folder: Path) -> set[str]:
-    """Return the hidden files of transforms, which have other names each time."""
-    return {path.name for path in folder.glob(".*.tfm") if "unfinished" not in path.name}
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_is_written_is_read(dtype: torch.dtype, tmp_path: Path) -> None:
     write(tmp_path, result(dtype=dtype))
-    assert sorted(os.listdir(tmp_path)) == FIRST
+    assert sorted(os.listdir(tmp_path)) == FILES
     saved = read_result(str(tmp_path))
     assert same_result(saved, result(dtype=dtype))
     assert saved.settings == SETTINGS
@@ -76,7 +77,7 @@ def test_transforms_move_points_as_the_methods_did(tmp_path: Path) -> None:
         points = points_on(grid)
         expected = moved_by_us(written.motions[number], points)
         np.testing.assert_allclose(moved_by_us(saved.motions[number], points), expected, atol=1e-9)
-        itk = sitk.ReadTransform(str(tmp_path / f"transform_{number + 1}.tfm"))
+        itk = sitk.ReadTransform(str(tmp_path / f"visit_{number + 2}_to_reference.tfm"))
         np.testing.assert_allclose(moved_by_itk(itk, points), expected, atol=1e-9)
 
 
@@ -86,8 +87,8 @@ def test_a_person_can_read_the_index_and_the_history(tmp_path: Path) -> None:
     index = json.loads((tmp_path / "result.json").read_text())
     assert index["status"] == "step limit"
     shift = written.motions[0].physical()["translation_mm"]
-    assert index["transforms"][0]["physical"]["translation_mm"] == shift.tolist()  # type: ignore[union-attr]
-    assert [entry["model"] for entry in index["transforms"]] == ["Translation", "Rigid"]
+    assert index["motions"][0]["physical"]["translation_mm"] == shift.tolist()  # type: ignore[union-attr]
+    assert [entry["model"] for entry in index["motions"]] == ["Translation", "Rigid"]
     rows = list(csv.DictReader((tmp_path / "history.csv").read_text().splitlines()))
     assert [float(row["objective"]) for row in rows] == [record.objective for record in written.history]
 
@@ -107,7 +108,7 @@ def test_a_study_of_one_visit(tmp_path: Path) -> None:
     reference = replace(study(), visits=study().visits[:1])
     write_result(tmp_path, alone, study=reference, settings={})
     assert same_result(read_result(tmp_path), alone)
-    assert sorted(os.listdir(tmp_path)) == ["history.csv", "result.json", "volume.nii.gz"]
+    assert sorted(os.listdir(tmp_path)) == ["README.txt", "history.csv", "result.json", "volume.nii.gz"]
 
 
 def test_a_new_result_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
@@ -115,18 +116,16 @@ def test_a_new_result_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
     for seed in range(3):
         write(tmp_path, result(seed))
     assert same_result(read_result(tmp_path), result(2))
-    assert sorted(os.listdir(tmp_path)) == sorted(
-        [*(name.replace(".2.", ".3.") for name in SECOND), "notes.txt"]
-    )
+    assert sorted(os.listdir(tmp_path)) == sorted([*FILES, "notes.txt"])
 
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_kill_at_any_moment_leaves_the_old_result_or_the_new(
     after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old, new = result(0), result(1)
+    old, new = (result(seed, transforms=(Affine(GRID), Translation(SEEN))) for seed in range(2))
     kept = []
-    for call in range(1, 60):
+    for call in range(1, 90):
         folder = tmp_path / str(call)
         folder.mkdir()
         write(folder, old)
@@ -139,11 +138,8 @@ def test_a_kill_at_any_moment_leaves_the_old_result_or_the_new(
             assert kept[-1] or same_result(saved, old)
             # Whoever comes next tidies up.
             write(folder, old)
-            write(folder, new)
-            assert same_result(read_result(folder), new)
-            generation = 4 if kept[-1] else 3
-            expected = [name.replace(".2.", f".{generation}.") for name in SECOND]
-            assert sorted(set(os.listdir(folder)) - leftovers(folder)) == expected
+            assert same_result(read_result(folder), old)
+            assert sorted(os.listdir(folder)) == FILES
         else:
             break
     assert len(kept) > 20
@@ -154,29 +150,130 @@ def test_a_kill_at_any_moment_leaves_the_old_result_or_the_new(
 def test_a_kill_of_the_first_write_leaves_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KilledError), killed_at(12, after=True, monkeypatch=monkeypatch):
         write(tmp_path, result(0))
-    assert "history.csv" in os.listdir(tmp_path)
+    assert os.listdir(tmp_path) == [STAGING]
     with pytest.raises(FileError, match=r"read_result: expected a result at .*result\.json; got nothing"):
         read_result(tmp_path)
     write(tmp_path, result(1))
     assert same_result(read_result(tmp_path), result(1))
 
 
+@pytest.mark.parametrize("reads", [0, 1, 3])
 def test_a_reader_that_is_overtaken_reads_the_new_result(
+    reads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After so many files were read, the result is replaced; a mixture of both must not come out."""
+    write(tmp_path, result(0))
+    original, seen = result_folder.checked, []
+
+    def slow(folder: Path, index: dict[str, Any], file: str) -> Path:
+        if len(seen) == reads:
+            write(tmp_path, result(1))
+        path = original(folder, index, file) if len(seen) != reads else folder / file
+        seen.append(file)
+        return path
+
+    monkeypatch.setattr(result_folder, "checked", slow)
+    assert same_result(read_result(tmp_path), result(1))
+
+
+def test_a_reader_whose_files_are_moved_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, result(0))
+    with pytest.raises(KilledError):
+        interrupted(tmp_path, result(1), monkeypatch)
+    original, seen = result_folder.checked, []
+
+    def slow(folder: Path, index: dict[str, Any], file: str) -> Path:
+        path = original(folder, index, file)
+        if not seen:
+            publish("test", folder, "result.json", index["files"], index["replaced"])
+        seen.append(file)
+        return path
+
+    assert (tmp_path / STAGING / "volume.nii.gz").is_file()
+    monkeypatch.setattr(result_folder, "checked", slow)
+    assert same_result(read_result(tmp_path), result(1))
+    assert sorted(os.listdir(tmp_path)) == FILES
+
+
+def interrupted(folder: Path, written: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a result, and die when all is decided and nothing is moved."""
+
+    def dying(*_: Any) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(result_folder, "publish", dying)
+        write(folder, written)
+
+
+def test_what_was_decided_is_read_from_a_folder_that_nobody_may_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, result(0))
-    original = result_folder.read_index
-    overtaken = []
-
-    def slow(where: str, folder: Path) -> dict[str, Any]:
-        index = original(where, folder)
-        if where == "read_result" and not overtaken:
-            overtaken.append(True)
-            write(tmp_path, result(1))
-        return index
-
-    monkeypatch.setattr(result_folder, "read_index", slow)
+    with pytest.raises(KilledError):
+        interrupted(tmp_path, result(1), monkeypatch)
+    before = sorted(tmp_path.rglob("*"))
     assert same_result(read_result(tmp_path), result(1))
+    assert sorted(tmp_path.rglob("*")) == before
+    # A file of the old result under the same name is not taken for one of the new.
+    (tmp_path / STAGING / "volume.nii.gz").unlink()
+    with pytest.raises(FileError, match=r"expected volume\.nii\.gz as it was written; got another SHA-256"):
+        read_result(tmp_path)
+
+
+def test_what_cannot_be_put_in_place_stays_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, result(0))
+    original = os.replace
+
+    def full(source: Path, target: Path) -> None:
+        if Path(target) == tmp_path / "history.csv":
+            raise PermissionError("not allowed")
+        original(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(
+            FileError,
+            match=r"write_result: expected to put the files of .* in their places; got: not allowed",
+        ):
+            write(tmp_path, result(1))
+    assert same_result(read_result(tmp_path), result(1))
+    write(tmp_path, result(2))
+    assert sorted(os.listdir(tmp_path)) == FILES
+
+
+def test_processes_killed_while_they_write(tmp_path: Path) -> None:
+    # Forked, because importing takes longer than all else.
+    code = """
+import os, random, signal, sys, time, warnings
+warnings.simplefilter("ignore")
+import torch
+torch.set_num_threads(1)
+from duotomo.io import read_result, write_result
+from tests.io.saved_helpers import result, same_result
+folder = sys.argv[1]
+# Without motions: the kernels that invert them do not survive a fork.
+results = [result(seed, transforms=()) for seed in range(2)]
+write_result(folder, results[0], settings={})
+moments, found = random.Random(0), set()
+for _ in range(25):
+    child = os.fork()
+    if child == 0:
+        while True:
+            for each in results[::-1]:
+                write_result(folder, each, settings={})
+    time.sleep(moments.uniform(0.02, 0.2))
+    os.kill(child, signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    saved = read_result(folder)
+    found |= {number for number, each in enumerate(results) if same_result(saved, each)}
+    assert any(same_result(saved, each) for each in results)
+write_result(folder, results[1], settings={})
+print(sorted(found), sorted(os.listdir(folder)))
+"""
+    done = python(code, str(tmp_path))
+    names = [name for name in FILES if "reference" not in name]
+    assert done.stdout.strip() == f"[0, 1] {names}", done.stderr
 
 
 def test_a_full_disk_leaves_the_old_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,13 +285,13 @@ def test_a_full_disk_leaves_the_old_result(tmp_path: Path, monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(
-            FileError, match=r"expected to write .*history.*\.csv; got: No space left on device"
+            FileError, match=r"expected to write .*volume\.nii\.gz; got: No space left on device"
         ):
             write(tmp_path, result(1))
     assert same_result(read_result(tmp_path), result(0))
 
 
-@pytest.mark.parametrize("name", [name for name in FIRST if name != "result.json"])
+@pytest.mark.parametrize("name", [n for n in FILES if n not in ("result.json", *NOT_READ)])
 def test_missing_and_damaged_files_are_named(name: str, tmp_path: Path) -> None:
     write(tmp_path, result())
     path = tmp_path / name
@@ -218,9 +315,12 @@ def _change(**changes: Any) -> Callable[[dict[str, Any]], Any]:
     [
         (
             _change(format="other"),
-            r"expected .*result\.json of format 'duotomo result', version 1; got 'other'",
+            r"expected .*result\.json of format 'duotomo result', version 1 or 2; got 'other'",
         ),
-        (_change(version=2), r"got 'duotomo result', version 2\. Use the duotomo that wrote it"),
+        (
+            _change(version=3),
+            r"version 1 or 2; got 'duotomo result', version 3\. Use the duotomo that wrote it",
+        ),
         (
             _change(generation="1"),
             r"as write_result wrote it; got: a generation or a file name that cannot be",
@@ -239,7 +339,7 @@ def _change(**changes: Any) -> Callable[[dict[str, Any]], Any]:
             r"expected result\.json as write_result wrote it; got: 'well' is not a valid",
         ),
         (_change(grid={}), r"expected result\.json as write_result wrote it; got: .*VolumeGrid"),
-        (_change(files={}), r"expected result\.json as write_result wrote it; got: 'volume'"),
+        (_change(files={}), r"expected result\.json as write_result wrote it; got: 'history'"),
     ],
 )
 def test_an_index_that_makes_no_sense_is_refused(
@@ -260,12 +360,10 @@ def test_a_truncated_index_is_refused_and_not_overwritten(tmp_path: Path) -> Non
         write(tmp_path, result(1))
 
 
-@pytest.mark.parametrize("name", ["volume", "history", "transform_1", "a/b", "", "moving 1"])
+@pytest.mark.parametrize("name", ["volume", "history", "visit_2_to_reference", "a/b", "", "visit 2"])
 def test_names_that_files_cannot_have_are_refused(name: str, tmp_path: Path) -> None:
     odd = replace(result(), others={name: result().volume})
-    with pytest.raises(
-        FileError, match=r"write_result: expected other volumes and files to have names of letters"
-    ):
+    with pytest.raises(FileError, match=r"write_result: expected other volumes to have names of letters"):
         write(tmp_path, odd)
     assert os.listdir(tmp_path) == []
 
@@ -300,42 +398,26 @@ def test_other_tables_are_refused(text: str, message: str) -> None:
         history_from(text)
 
 
-def test_quality_displacements_and_further_files_are_part_of_the_result(tmp_path: Path) -> None:
-    written = result()
-    extra = Extra(suffix=".txt", write=lambda path: path.write_text("for people") and None)
-    quality = {"folded_voxels": [0, 3]}
+def test_quality_and_displacements_are_part_of_the_result(tmp_path: Path) -> None:
+    written, quality = result(), {"folded_voxels": [0, 3]}
     for _ in range(2):
-        write_result(
-            tmp_path,
-            written,
-            study=study(),
-            settings={},
-            quality=quality,
-            extras={"remarks": extra},
-            displacements=True,
-        )
+        write_result(tmp_path, written, study=study(), settings={}, quality=quality, displacements=True)
     saved = read_result(tmp_path)
     assert same_result(saved, written)
     assert saved.quality == quality
     index = json.loads((tmp_path / "result.json").read_text())
-    kinds = {name: file["kind"] for name, file in index["files"].items()}
-    assert kinds["remarks"] == "other"
-    assert kinds["displacement_2"] == "displacement"
-    assert kinds["moving_1"] == "volume"
-    assert (tmp_path / "remarks.2.txt").read_text() == "for people"
-    motion = read_displacement(tmp_path / "displacement_2.2.nii.gz")
-    expected = written.motions[1].displacement(SEEN)
-    torch.testing.assert_close(motion.displacement(), expected)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "result.json",
-        *(file["file"] for file in index["files"].values()),
-    }
+    name = "visit_3_to_reference_displacement.nii.gz"
+    assert index["files"][name]["kind"] == "displacement"
+    assert index["files"]["visit_2.nii.gz"]["kind"] == "volume"
+    motion = read_displacement(tmp_path / name)
+    torch.testing.assert_close(motion.displacement(), written.motions[1].displacement(SEEN))
+    assert {path.name for path in tmp_path.iterdir()} == {"result.json", *index["files"]}
 
 
 def test_displacements_of_many_voxels_are_coarser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result_folder, "MOST_VECTORS", 20)
+    monkeypatch.setattr(result_files, "MOST_VECTORS", 20)
     write_result(tmp_path, result(), study=study(), settings={}, displacements=True)
-    motion = read_displacement(tmp_path / "displacement_1.nii.gz")
+    motion = read_displacement(tmp_path / "visit_2_to_reference_displacement.nii.gz")
     coarse = GRID.coarsen(2)
     assert (motion.grid.shape, motion.grid.spacing_mm) == (coarse.shape, coarse.spacing_mm)
     assert motion.grid.center_mm == pytest.approx(coarse.center_mm)
@@ -348,32 +430,14 @@ def test_a_result_without_a_study_names_its_grids(tmp_path: Path) -> None:
         write_result(tmp_path, result(), moving_grids=[GRID], settings={})
 
 
-def test_further_files_have_names_of_their_own(tmp_path: Path) -> None:
-    extra = Extra(suffix=".txt", write=lambda path: None)
-    for name in ("volume", "history", "../out", "moving_1"):
-        with pytest.raises(FileError, match="write_result: expected other volumes and files to have names"):
-            write_result(tmp_path, result(), study=study(), settings={}, extras={name: extra})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_results_without_kinds_are_read(tmp_path: Path) -> None:
-    write_result(tmp_path, result(), study=study(), settings={})
-    index = json.loads((tmp_path / "result.json").read_text())
-    for file in index["files"].values():
-        del file["kind"]
-    del index["quality"]
-    (tmp_path / "result.json").write_text(json.dumps(index))
-    assert same_result(read_result(tmp_path), result())
-    assert read_result(tmp_path).quality == {}
-
-
 @pytest.mark.parametrize("name", ["..", "", "../elsewhere", "/etc/passwd", "."])
 def test_names_that_lead_out_of_the_folder_are_refused(tmp_path: Path, name: str) -> None:
     write_result(tmp_path, result(), study=study(), settings={})
     index = json.loads((tmp_path / "result.json").read_text())
     for changed in (
         {"replaced": [name]},
-        {"files": {**index["files"], "volume": {"file": name, "sha256": ""}}},
+        {"files": {**index["files"], name: {"kind": "volume", "sha256": ""}}},
+        {"motions": [{**index["motions"][0], "file": name}]},
     ):
         (tmp_path / "result.json").write_text(json.dumps(index | changed))
         with pytest.raises(FileError, match="a generation or a file name that cannot be"):

@@ -11,7 +11,7 @@ from duotomo.io.fingerprint import fingerprint
 from duotomo.io.itk_reader import read_transform
 from duotomo.io.itk_writer import write_transform
 from duotomo.io.line_integrals import LogSettings, to_line_integrals
-from duotomo.io.result_folder import Extra, SavedResult, read_result, write_result
+from duotomo.io.result_folder import SavedResult, read_result, write_result
 from duotomo.io.scan import Scan, Supplied, Values
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_hdf5 import write_scan
@@ -20,7 +20,6 @@ from duotomo.io.volume_file import read_volume, write_volume
 
 __all__ = [
     "CheckpointFile",
-    "Extra",
     "FileError",
     "LogSettings",
     "SavedResult",

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
+from duotomo.io.durable import durable
 from duotomo.io.file_error import FileError, reason
 from duotomo.io.libraries import nibabel, simpleitk
 from duotomo.io.nifti_bytes import nifti_bytes
-from duotomo.io.paths import AnyPath, replacing, source, target
+from duotomo.io.paths import AnyPath, source, target
 from duotomo.io.patient_frame import itk_image, lps, ras_affine
 from duotomo.io.placement import Placement, from_itk, place
 from duotomo.io.volume_itk import read_itk_image
@@ -64,7 +65,7 @@ def write_displacement(path: AnyPath, motion: Motion, grid: VolumeGrid) -> None:
     write = _write_mha if path.suffix == ".mha" else _write_nifti
     displacement_mm = motion.transform.displacement(motion.params.detach().cpu(), grid)
     vectors = displacement_mm.movedim(0, -1).numpy()
-    with replacing(where, path, SUFFIXES) as fresh:
+    with durable(where, path) as fresh:
         write(fresh, vectors, grid)
 
 

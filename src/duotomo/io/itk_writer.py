@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid, voxel_to_world
+from duotomo.io.durable import durable
 from duotomo.io.libraries import simpleitk
-from duotomo.io.paths import AnyPath, replacing, target
+from duotomo.io.paths import AnyPath, target
 from duotomo.io.patient_frame import itk_image, lps, lps_matrix
 from duotomo.transforms import Composition, Motion, Transform, Translation
 from duotomo.transforms.lattice_transform import FEWEST
@@ -59,7 +60,7 @@ def write_transform(path: AnyPath, motion: Motion, *, grid: VolumeGrid | None = 
             box = box and _moved(box, stage)
     # ITK's composite applies the part that was added last first.
     written = itk[0] if len(itk) == 1 else sitk.CompositeTransform(itk[::-1])
-    with replacing(where, path, SUFFIXES) as fresh:
+    with durable(where, path) as fresh:
         sitk.WriteTransform(written, str(fresh))
 
 

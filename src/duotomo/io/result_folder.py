@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,41 +16,27 @@ import torch
 import duotomo
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
-from duotomo.io.displacement import write_displacement
-from duotomo.io.durable import durable, sync, sync_folder
+from duotomo.io.dicom.identity import Identity
+from duotomo.io.durable import durable
 from duotomo.io.file_error import FileError, reason
-from duotomo.io.history_file import history_from, history_text
+from duotomo.io.history_file import history_from
 from duotomo.io.itk_reader import read_transform
-from duotomo.io.itk_writer import write_transform
 from duotomo.io.paths import AnyPath
-from duotomo.io.result_index import INDEX, checked, entry, read_index, write_index
-from duotomo.io.volume_file import read_volume, write_volume
+from duotomo.io.replacement import clear, fresh_staging, publish, staged
+from duotomo.io.result_files import README, VOLUME, ResultFile, inverse_file, motion_file, result_files
+from duotomo.io.result_format import ResultFormat
+from duotomo.io.result_index import INDEX, checked, has_result, name_of, read_index, sha256_of, write_index
+from duotomo.io.result_readme import readme_text
+from duotomo.io.volume_file import read_volume
+from duotomo.methods.registration import reference_to_moving
 from duotomo.methods.result import Result
+from duotomo.methods.settings import Settings
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
-from duotomo.transforms import Motion
-
-VOLUME, HISTORY, TRANSFORM, DISPLACEMENT = "volume", "history", "transform_{}", "displacement_{}"
-
-MOST_VECTORS = 2_000_000
-"""A displacement image has at most about so many voxels; the transform beside it is exact everywhere."""
+from duotomo.transforms import Inverse, Motion
 
 FEW = 12
 """Up to so many parameters of a transform, what they mean in mm and degrees is written beside them."""
-
-Write = Callable[[Path], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Extra:
-    """A further file of a result: its suffix, and what writes it to a path."""
-
-    suffix: str
-    write: Write
-
-
-# By name: the suffix, the kind, and what writes it.
-Writers = dict[str, tuple[str, str, Write]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,7 +51,7 @@ class SavedResult(Result):
     params : tuple of torch.Tensor
         The exact parameters of the method's own motions, each (n_params,), float64.
     settings : dict
-        As written.
+        As written; `Settings` as `settings_to_dict` returns them.
     versions : dict of str to str
         Of duotomo and of what it depends on.
     quality : dict
@@ -82,6 +68,13 @@ class SavedResult(Result):
 def library_versions() -> dict[str, str]:
     """Return the versions that a result depends on.
 
+    Returns
+    -------
+    dict of str to str
+        By the name of the library.
+
+    Examples
+    --------
     >>> sorted(library_versions())
     ['duotomo', 'numpy', 'python', 'torch']
     """
@@ -99,71 +92,140 @@ def write_result(
     *,
     study: Study | None = None,
     moving_grids: Sequence[VolumeGrid] | None = None,
-    settings: Mapping[str, Any],
+    settings: Settings | Mapping[str, Any],
     versions: Mapping[str, str] | None = None,
     quality: Mapping[str, Any] | None = None,
-    extras: Mapping[str, Extra] | None = None,
+    formats: Sequence[ResultFormat] = (),
+    identities: Sequence[Identity | None] | None = None,
     displacements: bool = False,
-) -> None:
-    """Write volumes as NIfTI, transforms for ITK, the history as CSV, and `result.json`, which names them.
+) -> list[Path]:
+    """Write volumes as NIfTI, motions and their inverses for ITK, the history, and what explains them.
 
-    Whenever this is killed, `read_result` gives the older result, if there was one, or this one: files of a
-    new result get names of their own, `result.json` is replaced last, and then the older files are removed.
+    `README.txt` says which file is what, `result.json` has all numbers and the SHA-256 of every file.
+    Whenever this is killed, `read_result` gives the older result, if there was one, or this one.
 
-    study: whose moving visits have the transforms; without one, `moving_grids` are their grids. settings:
-    whatever JSON can hold. versions: `library_versions()` unless given. quality: checks of the result, by
-    name. extras: further files, by name. displacements: also write what each transform does to the voxels, on
-    a coarser grid where there are more than about two million.
+    Parameters
+    ----------
+    folder : str or path
+        Which has to be there. A result in it is replaced; other files stay.
+    result : Result
+        What a method returned.
+    study : Study, optional
+        Whose moving visits have the motions.
+    moving_grids : sequence of VolumeGrid, optional
+        Of the moving visits, without a study.
+    settings : Settings or mapping
+        How the result was made: `Settings`, or whatever JSON can hold, with `Settings` in it or not.
+    versions : mapping of str to str, optional
+        `library_versions()` unless given.
+    quality : mapping, optional
+        Checks of the result, by name.
+    formats : sequence of ResultFormat
+        In which volumes are written too, and for DICOM the motions.
+    identities : sequence of Identity or None, optional
+        Whom the DICOM files are of, for each visit, the reference first; nobody, unless given.
+    displacements : bool
+        Also write what each motion does to the voxels of its visit, on a coarser grid where there are more
+        than about two million.
+
+    Returns
+    -------
+    list of Path
+        The files, `result.json` first.
+
+    Raises
+    ------
+    FileError
+        If the folder is not there, a file cannot be written, or a result of a later version is there.
     """
     where = "write_result"
     folder = Path(folder)
     if not folder.is_dir():
         raise FileError(f"{where}: expected a folder at {folder}; got none. Make it first.")
     older: dict[str, Any] = {"generation": 0, "files": {}, "replaced": []}
-    if (folder / INDEX).exists():
+    if has_result(folder):
         older = read_index(where, folder)
-    generation = older["generation"] + 1
-    files = {}
-    grids = _moving_grids(where, result, study, moving_grids)
-    for name, (suffix, kind, write) in _writers(where, result, grids, extras or {}, displacements).items():
-        path = folder / (f"{name}{suffix}" if generation == 1 else f"{name}.{generation}{suffix}")
-        write(path)
-        sync(path)
-        files[name] = entry(path) | {"kind": kind}
-    sync_folder(folder)
-    # Should this process end before it removes them, the next one does.
-    replaced = [*older["replaced"], *(file["file"] for file in older["files"].values())]
-    index = {
-        "generation": generation,
+        if staged(folder, INDEX):
+            publish(where, folder, INDEX, older["files"], older["replaced"])
+    inverses = [_inverse(motion, result.grid) for motion in result.motions]
+    files = result_files(
+        where,
+        result,
+        moving_grids=_moving_grids(where, result, study, moving_grids),
+        inverses=inverses,
+        displacements=displacements,
+        formats=formats,
+        identities=identities,
+    )
+    files[README] = _readme(result, files)
+    _check_places(where, folder, files)
+    content = {
+        "generation": older["generation"] + 1,
         "method": result.method,
         "status": result.status.value,
         "reason": result.reason,
         "grid": json.loads(result.grid.to_json()),
         "applications": result.applications,
         "seconds": result.seconds,
-        "transforms": [_described(motion) for motion in result.motions],
+        "motions": [
+            _described(visit, *pair)
+            for visit, pair in enumerate(zip(result.motions, inverses, strict=True), start=2)
+        ],
         "quality": dict(quality or {}),
-        "settings": dict(settings),
+        "settings": settings if isinstance(settings, Settings) else dict(settings),
         "versions": dict(library_versions() if versions is None else versions),
-        "files": files,
-        "replaced": replaced,
+        "replaced": list(older["files"]),
     }
-    write_index(where, folder, index)
-    for name in replaced:
-        (folder / name).unlink(missing_ok=True)
+    staging = fresh_staging(where, folder)
+    try:
+        entries = {}
+        for name, file in files.items():
+            file.write(staging / name)
+            entries[name] = {"kind": file.kind, "sha256": sha256_of(staging / name)}
+        write_index(where, staging, {**content, "files": entries})
+    except Exception:
+        # What could not be written whole is in nobody's way; the older result is as it was.
+        clear(folder)
+        raise
+    publish(where, folder, INDEX, entries, content["replaced"])
+    return [folder / name for name in (INDEX, *entries)]
 
 
 def read_result(folder: AnyPath) -> SavedResult:
-    """Return the result in a folder, on the CPU; raise unless every file is there as it was written."""
+    """Return the result in a folder, of this version or an earlier one.
+
+    Parameters
+    ----------
+    folder : str or path
+        That `write_result` wrote to.
+
+    Returns
+    -------
+    SavedResult
+        On the CPU.
+
+    Raises
+    ------
+    FileError
+        Unless every file is there as it was written.
+    """
     where, folder = "read_result", Path(folder)
     while True:
-        index = read_index(where, folder)
+        waiting, index = staged(folder, INDEX), read_index(where, folder)
         try:
-            return _read(folder, index)
+            found = _read(folder, index)
         except FileError as error:
-            # A result that was replaced meanwhile is read anew.
-            if read_index(where, folder)["generation"] == index["generation"]:
+            # A file that was moved meanwhile, or a result that was replaced, is read anew.
+            if _same(where, folder, index) and staged(folder, INDEX) == waiting:
                 raise FileError(f"{where}: {folder}: {error}") from error
+        else:
+            # Between two looks at the index of one result, no file of it is replaced.
+            if _same(where, folder, index):
+                return found
+
+
+def _same(where: str, folder: Path, index: Mapping[str, Any]) -> bool:
+    return bool(read_index(where, folder)["generation"] == index["generation"])
 
 
 def _moving_grids(
@@ -173,59 +235,48 @@ def _moving_grids(
     if len(grids) != len(result.motions):
         raise DuotomoError(
             f"{where}: expected a study, or a grid for each of {len(result.motions)} motions; got "
-            f"{len(grids)}. Pass study, or moving_grids."
+            f"{len(grids)}. Pass `study`, or `moving_grids`."
         )
     return grids
 
 
-def _writers(
-    where: str,
-    result: Result,
-    moving_grids: Sequence[VolumeGrid],
-    extras: Mapping[str, Extra],
-    displacements: bool,
-) -> Writers:
-    """Return, for each file by name, its suffix, its kind and what writes it."""
+def _inverse(motion: Motion, grid: VolumeGrid) -> Inverse:
+    with warnings.catch_warnings():
+        # That a motion folds stands in the index and in the text beside it.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return reference_to_moving(Motion(motion.transform, motion.params.detach().cpu()), grid=grid)
 
-    def history(path: Path) -> None:
-        with durable(where, path) as fresh:
-            fresh.write_text(history_text(result.history), encoding="utf-8")
 
-    writers: Writers = {HISTORY: (".csv", "history", history)}
-    moved = zip(result.motions, moving_grids, strict=True)
-    for number, (motion, grid) in enumerate(moved, start=1):
-        write = partial(write_transform, motion=motion, grid=grid)
-        writers[TRANSFORM.format(number)] = (".tfm", "transform", write)
-        if displacements:
-            few = few_enough(grid)
-            write = partial(write_displacement, motion=motion, grid=few)
-            writers[DISPLACEMENT.format(number)] = (".nii.gz", "displacement", write)
-    volumes = {VOLUME: result.volume, **result.others}
-    given = [*result.others, *extras]
-    for name in given:
-        if name in writers or name == VOLUME or given.count(name) > 1 or not name.isidentifier():
+def _readme(result: Result, files: Mapping[str, ResultFile]) -> ResultFile:
+    text = readme_text(result, files)
+
+    def write(path: Path) -> None:
+        with durable("write_result", path) as fresh:
+            fresh.write_text(text, encoding="utf-8")
+
+    return ResultFile(kind="readme", about="this text", write=write)
+
+
+def _check_places(where: str, folder: Path, files: Mapping[str, ResultFile]) -> None:
+    for name in (INDEX, *files):
+        if (folder / name).is_dir():
             raise FileError(
-                f"{where}: expected other volumes and files to have names of letters, digits and underscores "
-                f"that no other file has; got {name!r}. Rename it."
+                f"{where}: expected a file or nothing at {folder / name}; got a folder. Move it away."
             )
-    for name, volume in volumes.items():
-        grid = result.grids.get(name, result.grid)
-        writers[name] = (".nii.gz", "volume", partial(write_volume, volume=volume, grid=grid))
-    for name, extra in extras.items():
-        writers[name] = (extra.suffix, "other", extra.write)
-    return writers
 
 
-def few_enough(grid: VolumeGrid) -> VolumeGrid:
-    """Return a grid over the same box, coarsened until few enough voxels are left."""
-    factor = 1
-    while grid.coarsen(factor).n_voxels > MOST_VECTORS:
-        factor += 1
-    return grid.coarsen(factor)
-
-
-def _described(motion: Motion) -> dict[str, Any]:
-    described: dict[str, Any] = {"model": type(motion.transform).__name__, "params": motion.params.tolist()}
+def _described(visit: int, motion: Motion, inverse: Inverse) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "visit": visit,
+        "file": motion_file(visit),
+        "inverse": {
+            "file": inverse_file(visit),
+            "status": inverse.status.value,
+            "residual_mm": inverse.residual_mm,
+        },
+        "model": type(motion.transform).__name__,
+        "params": motion.params.tolist(),
+    }
     if motion.transform.n_params <= FEW:
         described["physical"] = _plain(motion.physical())
     return described
@@ -240,29 +291,32 @@ def _plain(value: Any) -> Any:
 def _read(folder: Path, index: dict[str, Any]) -> SavedResult:
     try:
         grid = VolumeGrid.from_json(json.dumps(index["grid"]))
-        moved = [TRANSFORM.format(number + 1) for number in range(len(index["transforms"]))]
-        # Files of the first version have no kind: what is neither history nor transform is a volume.
-        others = (HISTORY, *moved)
-        named = [n for n, f in index["files"].items() if n not in others and f.get("kind", VOLUME) == VOLUME]
-        read = {name: read_volume(checked(folder, index, name)) for name in named}
+        kinds = {file: entry["kind"] for file, entry in index["files"].items()}
+        history = {kind: file for file, kind in kinds.items()}["history"]
+        read = {
+            name_of(file): read_volume(checked(folder, index, file))
+            for file, kind in kinds.items()
+            if kind == "volume"
+        }
         volumes = {name: volume for name, (volume, _) in read.items()}
+        motions = index["motions"]
         return SavedResult(
             method=index["method"],
             grid=grid,
             volume=volumes.pop(VOLUME),
             others=volumes,
             grids={name: placed for name, (_, placed) in read.items() if name != VOLUME},
-            motions=tuple(read_transform(checked(folder, index, name), grid) for name in moved),
-            models=tuple(described["model"] for described in index["transforms"]),
-            params=tuple(torch.tensor(d["params"], dtype=torch.float64) for d in index["transforms"]),
+            motions=tuple(read_transform(checked(folder, index, one["file"]), grid) for one in motions),
+            models=tuple(one["model"] for one in motions),
+            params=tuple(torch.tensor(one["params"], dtype=torch.float64) for one in motions),
             status=Status(index["status"]),
             reason=index["reason"],
             applications=index["applications"],
             seconds=index["seconds"],
-            history=history_from(checked(folder, index, HISTORY).read_text(encoding="utf-8")),
+            history=history_from(checked(folder, index, history).read_text(encoding="utf-8")),
             settings=index["settings"],
             versions=index["versions"],
-            quality=index.get("quality", {}),
+            quality=index["quality"],
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, FileError):

@@ -149,6 +149,48 @@ def write_deformable_registration(
     save(where, path, dataset, EXPLICIT)
 
 
+def write_registration(
+    path: AnyPath,
+    motion: Motion,
+    grid: VolumeGrid | None = None,
+    *,
+    fixed: Identity | None = None,
+    moving: Identity | None = None,
+) -> None:
+    """Write a motion as a Spatial Registration if it is a matrix, and as a deformable one otherwise.
+
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.dcm`.
+    motion : Motion
+        moving_to_reference.
+    grid : VolumeGrid, optional
+        Of the reference frame, on which a motion that bends is given.
+    fixed, moving : Identity, optional
+        Those of `write_spatial_registration`.
+
+    Raises
+    ------
+    GeometryError
+        If the motion bends, and there is no grid.
+    """
+    if is_linear(motion):
+        write_spatial_registration(path, motion, fixed=fixed, moving=moving)
+        return
+    if grid is None:
+        raise GeometryError(
+            f"write_registration: expected `grid` for {type(motion.transform).__name__}, which bends; got "
+            f"none. Pass a grid of the reference frame."
+        )
+    write_deformable_registration(path, motion, grid, fixed=fixed, moving=moving)
+
+
+def is_linear(motion: Motion) -> bool:
+    """Return whether a motion is a matrix and a shift."""
+    return all(isinstance(one, MatrixMap) for one in motion.transform.maps(motion.params))
+
+
 def _registration(sop_class: str, fixed: Identity, description: str) -> Any:
     dataset = new_dataset(sop_class, "REG", fixed, description)
     dataset.update(

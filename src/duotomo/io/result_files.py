@@ -1,0 +1,228 @@
+"""The files of a result: their names, what is in them, and what writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from duotomo.geometry import VolumeGrid
+from duotomo.io.dicom.identity import Identity
+from duotomo.io.dicom.registration import write_registration
+from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
+from duotomo.io.displacement import write_displacement
+from duotomo.io.durable import durable
+from duotomo.io.file_error import FileError
+from duotomo.io.history_file import history_text
+from duotomo.io.itk_writer import write_transform
+from duotomo.io.libraries import nibabel, pydicom, simpleitk
+from duotomo.io.result_format import ResultFormat
+from duotomo.io.volume_file import write_volume
+from duotomo.methods.result import Result
+from duotomo.transforms import Inverse, InverseStatus, Motion
+
+VOLUME, HISTORY, README = "volume", "history.csv", "README.txt"
+
+MOST_VECTORS = 2_000_000
+"""A displacement image has at most about so many voxels; the transform beside it is exact everywhere."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultFile:
+    """A file of a result: its kind, one line about it, and what writes it to a path."""
+
+    kind: str
+    about: str
+    write: Callable[[Path], None]
+
+
+def motion_file(visit: int) -> str:
+    """Return the name of the file with the motion of a visit, counted from 1."""
+    return f"visit_{visit}_to_reference.tfm"
+
+
+def inverse_file(visit: int) -> str:
+    """Return the name of the file with the inverse of that motion."""
+    return f"reference_to_visit_{visit}.tfm"
+
+
+def check_libraries(formats: Sequence[ResultFormat] = ()) -> None:
+    """Raise unless what a result needs is installed: it is missed before the computation, not after.
+
+    Parameters
+    ----------
+    formats : sequence of ResultFormat
+        As `write_result` has them.
+
+    Raises
+    ------
+    FileError
+        If a library is missing.
+    """
+    nibabel(), simpleitk()
+    if ResultFormat.DICOM in formats:
+        pydicom()
+
+
+def result_files(
+    where: str,
+    result: Result,
+    *,
+    moving_grids: Sequence[VolumeGrid],
+    inverses: Sequence[Inverse],
+    displacements: bool,
+    formats: Sequence[ResultFormat],
+    identities: Sequence[Identity | None] | None,
+) -> dict[str, ResultFile]:
+    """Return the files of a result by name, but for the index and the text that explains them."""
+    volumes = {VOLUME: result.volume, **result.others}
+    files = {
+        f"{name}.nii.gz": ResultFile(
+            kind="volume",
+            about=_about_volume(name),
+            write=partial(write_volume, volume=volume, grid=result.grids.get(name, result.grid)),
+        )
+        for name, volume in volumes.items()
+    }
+    moved = zip(result.motions, inverses, moving_grids, strict=True)
+    for visit, (motion, inverse, grid) in enumerate(moved, start=2):
+        files |= _motion_files(visit, motion, inverse, grid, result.grid, displacements)
+    for kind in (ResultFormat.MHA, ResultFormat.NRRD):
+        for name, volume in volumes.items() if kind in formats else ():
+            grid = result.grids.get(name, result.grid)
+            files[f"{name}.{kind.value}"] = _copy(name, partial(write_volume, volume=volume, grid=grid))
+    if ResultFormat.DICOM in formats:
+        files |= _dicom_files(where, result, volumes, identities)
+    files[HISTORY] = ResultFile(kind="history", about="the steps of the run", write=partial(_history, result))
+    _check_names(where, result.others, files)
+    return files
+
+
+def few_enough(grid: VolumeGrid) -> VolumeGrid:
+    """Return a grid over the same box, coarsened until few enough voxels are left."""
+    factor = 1
+    while grid.coarsen(factor).n_voxels > MOST_VECTORS:
+        factor += 1
+    return grid.coarsen(factor)
+
+
+def _motion_files(
+    visit: int,
+    motion: Motion,
+    inverse: Inverse,
+    moving_grid: VolumeGrid,
+    grid: VolumeGrid,
+    displacements: bool,
+) -> dict[str, ResultFile]:
+    files = {
+        motion_file(visit): ResultFile(
+            kind="motion",
+            about=f"takes points of visit {visit} to the reference",
+            write=partial(write_transform, motion=motion, grid=moving_grid),
+        ),
+        inverse_file(visit): ResultFile(
+            kind="inverse",
+            about=f"takes points of the reference to visit {visit}{_exactness(inverse)}",
+            write=partial(write_transform, motion=inverse.motion, grid=grid),
+        ),
+    }
+    if displacements:
+        files[f"visit_{visit}_to_reference_displacement.nii.gz"] = ResultFile(
+            kind="displacement",
+            about=f"how far that takes the voxels of visit {visit}, in mm, as vectors for ITK",
+            write=partial(write_displacement, motion=motion, grid=few_enough(moving_grid)),
+        )
+    return files
+
+
+def _dicom_files(
+    where: str,
+    result: Result,
+    volumes: Mapping[str, torch.Tensor],
+    identities: Sequence[Identity | None] | None,
+) -> dict[str, ResultFile]:
+    n_visits = len(result.motions) + 1
+    given = [None] * n_visits if identities is None else list(identities)
+    if len(given) != n_visits:
+        raise FileError(
+            f"{where}: expected `identities` of {n_visits} visits, the reference first; got {len(given)}. "
+            f"Pass None for a visit without one."
+        )
+    known = [Identity.anonymous() if one is None else one for one in given]
+    files = {
+        f"{name}.dcm": _copy(
+            name,
+            partial(
+                write_tomosynthesis,
+                volume=volume,
+                grid=result.grids.get(name, result.grid),
+                identity=known[visit_of(name)],
+                description=f"duotomo {name.replace('_', ' ')}",
+            ),
+        )
+        for name, volume in volumes.items()
+    }
+    for visit, (motion, identity) in enumerate(zip(result.motions, known[1:], strict=True), start=2):
+        write = partial(
+            write_registration, motion=motion, grid=few_enough(result.grid), fixed=known[0], moving=identity
+        )
+        about = f"shows visit {visit} on the reference in a DICOM viewer"
+        files[f"visit_{visit}_to_reference.dcm"] = ResultFile(kind="registration", about=about, write=write)
+    return files
+
+
+def visit_of(name: str) -> int:
+    """Return the visit, from 0, in whose frame a volume lies, from the volume's name.
+
+    >>> [visit_of(name) for name in ("volume", "visit_1", "visit_2", "visit_2_registered")]
+    [0, 0, 1, 0]
+    """
+    number = name.removeprefix("visit_")
+    return int(number) - 1 if number.isdigit() else 0
+
+
+def _about_volume(name: str) -> str:
+    """Return what a volume is, from its name.
+
+    >>> _about_volume("visit_2_registered")
+    'from visit 2 alone, resampled to the frame of the reference'
+    """
+    number = name.removeprefix("visit_").removesuffix("_registered")
+    if name == VOLUME:
+        return "the volume, in the frame of the reference, which is visit 1"
+    if not name.startswith("visit_") or not number.isdigit():
+        return "a further volume of the method"
+    if name.endswith("_registered"):
+        return f"from visit {number} alone, resampled to the frame of the reference"
+    return f"from visit {number} alone{'' if number == '1' else ', in its own frame'}"
+
+
+def _exactness(inverse: Inverse) -> str:
+    if inverse.status is InverseStatus.CLOSED_FORM:
+        return ""
+    within = f"; right to {inverse.residual_mm:.2g} mm at the points of its lattice"
+    if inverse.status is not InverseStatus.FOLDED or inverse.folding is None:
+        return within
+    return f"{within}, but at {inverse.folding.n_folded} of them the motion folds, and has no inverse"
+
+
+def _copy(name: str, write: Callable[[Path], None]) -> ResultFile:
+    return ResultFile(kind="copy", about=f"the same as {name}.nii.gz", write=write)
+
+
+def _history(result: Result, path: Path) -> None:
+    with durable("write_result", path) as fresh:
+        fresh.write_text(history_text(result.history), encoding="utf-8")
+
+
+def _check_names(where: str, others: Mapping[str, torch.Tensor], files: Mapping[str, ResultFile]) -> None:
+    taken = [file.partition(".")[0] for file, content in files.items() if content.kind != "copy"]
+    for name in others:
+        if taken.count(name) > 1 or name == VOLUME or not name.isidentifier():
+            raise FileError(
+                f"{where}: expected other volumes to have names of letters, digits and underscores that no "
+                f"other file has; got {name!r}. Rename it."
+            )
