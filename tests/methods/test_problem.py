@@ -147,9 +147,9 @@ def test_curvatures_are_means_over_the_diagonal(model: str) -> None:
 @pytest.mark.parametrize("strength", [1e-3, 1e-1])
 def test_bending_is_a_part_of_the_misfits_curvature(strength: float) -> None:
     one = problem("bspline:4,4,4", priors=Priors(bending=strength))
-    (prior,) = one.bending([7.0])
+    zeros = one.transforms[0].identity()
+    (prior,) = one.bending([torch.full_like(zeros, 7.0)])
     assert prior is not None
-    zeros = one.motions[0].transform.identity()
     product = prior.curvature(zeros)
     diagonal = torch.stack([d @ product(d) for d in torch.eye(len(zeros), dtype=torch.float64)])
     assert float(diagonal.mean()) == pytest.approx(7.0 * strength, rel=0.5)

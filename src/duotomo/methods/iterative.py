@@ -1,9 +1,10 @@
-"""Reconstruction and registration in turn: a volume of each visit, brought together after every turn."""
+"""Reconstruction of each visit and registration in turn, with an update of the volumes after every turn."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -25,7 +26,7 @@ from duotomo.methods.study import Study
 from duotomo.methods.updates import Estimates, Update, replaced
 from duotomo.objectives import SumOfSquares
 from duotomo.solvers import OnStep, Status
-from duotomo.transforms import Motion, Translation, model_name
+from duotomo.transforms import Motion, model_name
 
 
 def iterative(
@@ -39,7 +40,7 @@ def iterative(
     on_step: OnStep | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Result:
-    """Return a volume of each visit, and the motion between them, from a few steps on each in turn.
+    """Return a volume of each visit and the motion between them, by reconstruction and registration in turn.
 
     One iteration is `volume_steps` steps of L-BFGS on `1/2 |A_k f_k - p_k|^2`, with the settings' priors, for
     each visit k by itself; up to `motion_steps` steps on `1/2 |T(zeta_k) f_1 - f_k|^2`, from the motion so
@@ -47,7 +48,7 @@ def iterative(
 
     A stage of the settings makes `n_steps / volume_steps` iterations; one that has fewer steps makes one, of
     its own `n_steps`. Without a model it makes reconstructions only. Volumes of moving visits are among
-    `others`: "visit_2" in its own frame, "visit_2_registered" in that of the reference.
+    `others`: "visit_2" in its own frame, "visit_2_registered" resampled to the reference frame.
 
     Parameters
     ----------
@@ -56,20 +57,25 @@ def iterative(
     settings : Settings
         Schedule and priors.
     update : callable
-        `replaced`, `averaged` or `symmetric`.
+        `replaced`, `averaged` or `symmetric`, or another `Update`.
     volume_steps, motion_steps : int
-        Of one iteration.
+        Steps of one iteration.
     misfit : type
-        What the registration minimises: `SumOfSquares` or `CrossCorrelation`.
+        Image misfit of the registration: `SumOfSquares` or `CrossCorrelation`.
     on_step : callable, optional
         Called with every `Step` of either kind.
     checkpoint : Checkpoint, optional
-        Keeps the state after every iteration; a run that finds one there goes on from it, to the same result.
+        Keeps the state after every iteration; a run that finds one there resumes from it, to the same result.
 
     Returns
     -------
     Result
         The volume of the reference visit, and the motion of each moving visit.
+
+    Raises
+    ------
+    DuotomoError
+        If `volume_steps` or `motion_steps` is below 1.
     """
     for name, count in (("volume_steps", volume_steps), ("motion_steps", motion_steps)):
         if count < 1:
@@ -83,23 +89,12 @@ def iterative(
     motions = turns.motions(state)
     volumes = [state.volumes[name] for name in turns.names]
     others, grids = in_both_frames(study, volumes, motions, coarsen=state.coarsen)
-    return Result(
-        method="iterative",
-        grid=study.grid.coarsen(state.coarsen),
-        volume=volumes[0],
-        others=others,
-        grids=grids,
-        motions=motions,
-        status=state.status,
-        reason=state.reason,
-        applications=state.applications,
-        seconds=state.seconds,
-        history=state.history,
-    )
+    result = Result.of_state("iterative", study, state, motions, volumes[0])
+    return replace(result, others=others, grids=grids)
 
 
 class _Turns:
-    """Makes the state after an iteration from the state before it."""
+    """Computes the state after an iteration from the state before it."""
 
     def __init__(
         self,
@@ -119,22 +114,12 @@ class _Turns:
         self._scales: list[Scales] = []
 
     def first_state(self) -> State:
-        """Return empty volumes, and the first guess of the motion."""
+        """Return zero volumes, and the initial guess of the motion."""
         coarsen, like = self.settings.stages[0].coarsen, self.study.reference.projections
         grids = [alone.grid.coarsen(coarsen) for alone in self._alone]
-        return State(
-            stage=0,
-            block=0,
-            volumes={name: like.new_zeros(grid.shape) for name, grid in zip(self.names, grids, strict=True)},
-            coarsen=coarsen,
-            model=model_name(Translation),
-            params=tuple(initial_params(self.study, guess=self.settings.initial_guess)),
-            status=Status.STEP_LIMIT,
-            reason="Nothing has been computed yet.",
-            applications=0,
-            seconds=0.0,
-            history=(),
-        )
+        volumes = {name: like.new_zeros(grid.shape) for name, grid in zip(self.names, grids, strict=True)}
+        params = initial_params(self.study, guess=self.settings.initial_guess)
+        return State.initial(volumes, coarsen=coarsen, params=params)
 
     def motions(self, state: State) -> tuple[Motion, ...]:
         """Return the motion of each moving visit in a state."""
@@ -191,7 +176,7 @@ class _Turns:
     def _reconstruct(
         self, volumes: list[torch.Tensor], note: Callable[[str], OnStep], *, n_steps: int
     ) -> tuple[Status, str] | None:
-        """Make the steps of every visit's own volume, in place; return how they ended, if not well."""
+        """Make the steps of every visit's own volume, in place; return how they ended, if they diverged."""
         priors, memory = self.settings.priors, self.settings.solver.memory
         for index, level in enumerate(self._levels):
             if index == len(self._scales):
@@ -219,9 +204,9 @@ class _Turns:
         *,
         same: bool,
     ) -> tuple[tuple[Motion, ...], tuple[Status, str] | None]:
-        """Return the motion of every moving visit, and how the search for it ended, if not well.
+        """Return the motion of every moving visit, and how the registration ended, if it diverged.
 
-        same: the motion is already of the stage's model.
+        With `same`, the motion is already of the stage's model.
         """
         assert stage.model is not None
         found: list[Motion] = []

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from duotomo.geometry import Picture, VolumeGrid
+from duotomo.methods.state import State
+from duotomo.methods.study import Study
 from duotomo.solvers import Status, Step
 from duotomo.transforms import Motion
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """The volume and the motions that a method found.
+    """Volume and motions found by a method.
 
     Parameters
     ----------
@@ -22,9 +25,9 @@ class Result:
     grid : VolumeGrid
         Of the volume.
     volume : torch.Tensor
-        Of the reference visit, (z, y, x) on `grid`, 1/mm.
+        In the reference frame, (z, y, x) on `grid`, in 1/mm.
     others : dict of str to torch.Tensor
-        Further volumes by name, such as those of the moving visits; (z, y, x), 1/mm.
+        Further volumes by name, such as those of the moving visits; (z, y, x), in 1/mm.
     grids : dict of str to VolumeGrid
         Of those among `others` that do not lie on `grid`.
     motions : tuple of Motion
@@ -52,6 +55,42 @@ class Result:
     applications: int
     seconds: float
     history: tuple[Step, ...] = field(repr=False)
+
+    @classmethod
+    def of_state(
+        cls, method: str, study: Study, state: State, motions: Sequence[Motion], volume: torch.Tensor
+    ) -> Result:
+        """Return the result that a last state stands for.
+
+        Parameters
+        ----------
+        method : str
+            Its name.
+        study : Study
+            The visits.
+        state : State
+            After the last block of steps.
+        motions : sequence of Motion
+            moving_to_reference, of each moving visit.
+        volume : torch.Tensor
+            Of the reference visit, (z, y, x), 1/mm.
+
+        Returns
+        -------
+        Result
+            On the grid of the state, without further volumes.
+        """
+        return cls(
+            method=method,
+            grid=study.grid.coarsen(state.coarsen),
+            volume=volume,
+            motions=tuple(motions),
+            status=state.status,
+            reason=state.reason,
+            applications=state.applications,
+            seconds=state.seconds,
+            history=state.history,
+        )
 
     def _repr_html_(self) -> str:
         models = [type(motion.transform).__name__ for motion in self.motions]

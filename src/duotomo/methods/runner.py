@@ -1,4 +1,4 @@
-"""Runs the stages of a schedule, block by block, from wherever a checkpoint left off."""
+"""Runs the stages of a schedule, block by block, from the start or from a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,17 +22,29 @@ from duotomo.solvers import History, OnStep, Status
 from duotomo.transforms import Model, Motion, Transform, Translation, model_name
 
 VOLUME = "volume"
-"""The name, in a state, of the volume that is being worked on."""
+"""Name, in a state, of the volume being reconstructed."""
 
 FIRST_STEPS = 10
-"""From an empty volume a motion has nothing to hold on to: the volume makes so many steps alone."""
+"""Steps of the volume alone from zeros, without which a motion has no gradient."""
 
 
 class Runner:
-    """The schedule of one volume and the motion of all moving visits.
+    """Runs the schedule of one volume and the motions of all moving visits.
 
-    known: the motions of the moving visits, if they are known. offset: the number of the first stage, for
-    methods that run several schedules in a row.
+    Parameters
+    ----------
+    study : Study
+        The visits, reference first.
+    settings : Settings
+        Schedule, solver and priors.
+    known : sequence of Motion, optional
+        Of the moving visits, if their motion is not estimated.
+    offset : int
+        Number of the first stage, for methods that run several schedules in a row.
+    on_step : callable, optional
+        Called with every `Step`.
+    checkpoint : Checkpoint, optional
+        Keeps the state after every block of steps.
     """
 
     def __init__(
@@ -63,26 +75,15 @@ class Runner:
         return state
 
     def first_state(self) -> State:
-        """Return the state to start from: an empty volume, and the first guess of the motion."""
+        """Return the state to start from: a volume of zeros, and the initial guess of the motion."""
         stage, like = self.settings.stages[0], self.study.reference.projections
         grid = self.study.grid.coarsen(stage.coarsen)
         if self.known is None:
             params = initial_params(self.study, guess=self.settings.initial_guess)
         else:
             params = [motion.params for motion in self.known]
-        return State(
-            stage=self.offset,
-            block=0,
-            volumes={VOLUME: torch.zeros(grid.shape, dtype=like.dtype, device=like.device)},
-            coarsen=stage.coarsen,
-            model=model_name(Translation),
-            params=tuple(params),
-            status=Status.STEP_LIMIT,
-            reason="Nothing has been computed yet.",
-            applications=0,
-            seconds=0.0,
-            history=(),
-        )
+        volumes = {VOLUME: torch.zeros(grid.shape, dtype=like.dtype, device=like.device)}
+        return State.initial(volumes, coarsen=stage.coarsen, params=params, stage=self.offset)
 
     def motions(self, state: State) -> tuple[Motion, ...]:
         """Return the motion of each moving visit in a state."""
@@ -166,7 +167,7 @@ class Runner:
     def _converted(
         self, state: State, model: Model | None
     ) -> tuple[tuple[Transform, ...], tuple[torch.Tensor, ...]]:
-        """Return the transforms of a stage, and the motion so far as parameters of these."""
+        """Return the transforms of a stage, and the motions so far converted to them."""
         if model is None or model_name(model) == state.model or self.known is not None:
             named = model_named(self.settings, state.model) if model is None else model
             return self._transforms(named), state.params
@@ -187,7 +188,7 @@ def _what(stage: Stage, level: Level, model: str) -> str:
 
 
 def model_named(settings: Settings, name: str) -> Model:
-    """Return the model of that name among those of the settings, or the one that an initial guess has."""
+    """Return the model of that name among those of the settings, or that of an initial guess."""
     models = (Translation, *(stage.model for stage in settings.stages if stage.model is not None))
     for model in models:
         if model_name(model) == name:
@@ -200,7 +201,7 @@ def model_named(settings: Settings, name: str) -> Model:
 
 
 def continued(state: State, count: Callable[[], int], on_step: OnStep | None, *, began: float) -> History:
-    """Return the history that goes on from that of a state; count: of projector applications so far."""
+    """Return the history that continues that of a state; `count` returns the projector applications."""
     return History(
         count,
         on_step,

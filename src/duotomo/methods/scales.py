@@ -1,4 +1,4 @@
-"""The scales that the data set: how strong the noise is, and how strongly the object attenuates."""
+"""Scales estimated from the data: the noise of the projections, and the attenuation of the object."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from duotomo.methods.level import Level
 from duotomo.methods.priors import Priors
 from duotomo.methods.schedule import pyramid
 from duotomo.methods.study import Study, Visit
+from duotomo.objectives import ProjectionMisfit
 from duotomo.operators import LinearOperator, Weighting
 from duotomo.reconstruct.noise import noise_level
 from duotomo.solvers import Cgls
@@ -18,10 +19,14 @@ _QUANTILE = 0.99
 
 @dataclass(frozen=True, kw_only=True)
 class Scales:
-    """What the weights of the priors follow from.
+    """Scales that the weights of the priors are relative to.
 
-    sigmas: the noise of each visit at full resolution; with weights, relative to what they say. attenuation:
-    of the object, 1/mm.
+    Parameters
+    ----------
+    sigmas : tuple of float
+        Noise of each visit at full resolution, without unit; with weights, relative to what they imply.
+    attenuation : float
+        Of the object, in 1/mm.
     """
 
     sigmas: tuple[float, ...]
@@ -29,11 +34,11 @@ class Scales:
 
 
 def scales_of(study: Study, priors: Priors) -> Scales:
-    """Return noise and attenuation, from the data alone.
+    """Estimate noise and attenuation from the data alone.
 
-    Noise: that of `noise_level`, of each visit, but at least the part of its largest line integral that the
-    priors name; with weights it is what they say, 1. Attenuation: what 99 % of a coarse reconstruction of the
-    reference stay below, of those voxels that attenuate at all.
+    Noise: that of `noise_level`, of each visit, but at least `priors.least_noise` times its largest line
+    integral; with weights it is what they imply, 1. Attenuation: the 99th percentile of a coarse
+    reconstruction of the reference, over those voxels that attenuate at all.
     """
     level = Level(study, pyramid(study.grid)[0])
     projector: LinearOperator = level.projectors[0]
@@ -42,7 +47,7 @@ def scales_of(study: Study, priors: Priors) -> Scales:
         # Rays that do not count hold anything.
         counts = (weights > 0).to(data)
         projector, data = Weighting(counts) @ projector, counts * data
-    volume = Cgls(n_steps=5).solve(projector, data).value
+    volume = Cgls(n_steps=5).minimise(ProjectionMisfit(projector, data)).value
     inside = volume[volume > 0.05 * volume.max()].double().sort().values
     return Scales(
         sigmas=tuple(_sigma(visit, priors.least_noise) for visit in study.visits),

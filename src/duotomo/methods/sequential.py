@@ -1,4 +1,4 @@
-"""The conventional way: reconstruct each visit by itself, then register the reconstructions."""
+"""The conventional method: reconstruct each visit by itself, then register the reconstructions."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def sequential(
     on_step: OnStep | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Result:
-    """Return the reference reconstruction, and the motion that registers the others to it.
+    """Reconstruct each visit by itself, then register the moving visits to the reference.
 
     Each visit is reconstructed with the stages and priors of the settings; the registration then runs through
     the settings' models and resolutions. The volumes of the moving visits are among `others`: "visit_2" in
-    its own frame, "visit_2_registered" in the reference frame.
+    its own frame, "visit_2_registered" resampled to the reference frame.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def sequential(
     settings : Settings
         Schedule and priors.
     misfit : type
-        What the registration minimises: `SumOfSquares` or `CrossCorrelation`.
+        Image misfit of the registration: `SumOfSquares` or `CrossCorrelation`.
     on_step : callable, optional
         Called with every `Step` of the reconstructions.
     checkpoint : Checkpoint, optional
@@ -59,6 +59,13 @@ def sequential(
     -------
     Result
         The volume of the reference visit alone, and the motion of each moving visit.
+
+    Raises
+    ------
+    DuotomoError
+        If there is a moving visit, and no stage of the settings has a model.
+    GeometryError
+        If the grids of two visits share no volume after the initial guess.
     """
     # What would stop the registration is said before hours are spent.
     starts = initial_motions(study, settings)
@@ -102,19 +109,9 @@ def sequential(
         for number, one in enumerate(found, start=2):
             if one.solution.status is Status.DIVERGED:
                 status, reason = Status.DIVERGED, f"Registration of visit {number}: {one.solution.reason}"
-    return Result(
-        method="sequential",
-        grid=study.grid.coarsen(coarsen),
-        volume=volumes[0],
-        others=others,
-        grids=grids,
-        motions=tuple(motions),
-        status=status,
-        reason=reason,
-        applications=state.applications,
-        seconds=state.seconds + time.perf_counter() - began,
-        history=state.history,
-    )
+    result = Result.of_state("sequential", study, replace(state, coarsen=coarsen), motions, volumes[0])
+    seconds = state.seconds + time.perf_counter() - began
+    return replace(result, others=others, grids=grids, status=status, reason=reason, seconds=seconds)
 
 
 def one_visit(study: Study, index: int) -> Study:
@@ -140,7 +137,7 @@ def registered(
 ) -> list[Registration]:
     """Return the motion of each moving visit, from a volume of each visit in its own frame.
 
-    volumes: on the grids of the settings' last stage. starts: the motion to begin with.
+    `volumes` lie on the grids of the settings' last stage; `starts` are the initial guesses.
     """
     coarsen = settings.stages[-1].coarsen
     grids = [study.grid_of(visit) for visit in study.visits]
@@ -169,10 +166,10 @@ def in_both_frames(
     *,
     coarsen: tuple[int, int, int],
 ) -> tuple[dict[str, torch.Tensor], dict[str, VolumeGrid]]:
-    """Return the volumes of the moving visits by name, in their own frame and in that of the reference.
+    """Return the volumes of the moving visits by name, in their own frame and in the reference frame.
 
-    volumes: of all visits, on their grids coarsened by `coarsen`. Also returns the grids of those that do not
-    lie on the reference's.
+    `volumes` are those of all visits, on their grids coarsened by `coarsen`. Also returns the grids of those
+    that do not lie on the reference's.
     """
     others = {}
     moved = zip(study.moving, volumes[1:], motions, strict=True)
@@ -194,7 +191,7 @@ def _own_grids(study: Study, names: Sequence[str], coarsen: tuple[int, int, int]
 
 
 def _next_visit(state: State, index: int, first: State) -> State:
-    """Return the first state of a visit, with what came before it put aside."""
+    """Return the first state of a visit, which keeps the volumes of the visits before it."""
     volumes = {**state.volumes, f"visit_{index}": state.volumes[VOLUME], VOLUME: first.volumes[VOLUME]}
     return replace(
         first,

@@ -8,7 +8,7 @@ from duotomo.methods.multi_start import multi_start
 from duotomo.methods.result import Result
 from duotomo.methods.runner import VOLUME, Runner
 from duotomo.methods.settings import Settings
-from duotomo.methods.state import Checkpoint, State
+from duotomo.methods.state import Checkpoint
 from duotomo.methods.study import Study
 from duotomo.solvers import OnStep
 from duotomo.transforms import Motion
@@ -21,7 +21,7 @@ def simultaneous(
     on_step: OnStep | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Result:
-    """Return the volume and the motion that together explain all visits best.
+    """Return the volume and the motions that together explain all visits best.
 
     `min over f, zeta of 1/2 |A_1 f - p_1|^2 + sum over moving visits k of 1/2 |A_k T(zeta_k) f - p_k|^2`,
     with the priors of the settings, stage by stage.
@@ -35,18 +35,25 @@ def simultaneous(
     on_step : callable, optional
         Called with every `Step`.
     checkpoint : Checkpoint, optional
-        Keeps the state after every block of steps; a run that finds one there goes on from it, to the same
+        Keeps the state after every block of steps; a run that finds one there resumes from it, to the same
         result.
 
     Returns
     -------
     Result
-        The volume of the reference visit, and the motion of each moving visit.
+        The volume in the reference frame, and the motion of each moving visit.
+
+    Raises
+    ------
+    DuotomoError
+        If there is a moving visit, and the first stage of the settings has no model.
+    GeometryError
+        If the grids of two visits share no volume after the initial guess.
     """
     runner = Runner(study, settings, on_step=on_step, checkpoint=checkpoint)
     saved = checkpoint.load() if checkpoint else None
     state = runner.run(saved or multi_start(study, settings, on_step))
-    return _result("simultaneous", study, runner.motions(state), state)
+    return Result.of_state("simultaneous", study, state, runner.motions(state), state.volumes[VOLUME])
 
 
 def with_known_motion(
@@ -57,7 +64,7 @@ def with_known_motion(
     on_step: OnStep | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Result:
-    """Return the volume that explains all visits best, given how the breast moved between them.
+    """Return the volume that explains all visits best, for a known motion of the breast between them.
 
     Parameters
     ----------
@@ -75,23 +82,9 @@ def with_known_motion(
     Returns
     -------
     Result
-        The volume of the reference visit, with the motions given.
+        The volume in the reference frame, with the motions given.
     """
     fixed = settings.with_known_motion()
     runner = Runner(study, fixed, known=tuple(motions), on_step=on_step, checkpoint=checkpoint)
     state = runner.run((checkpoint.load() if checkpoint else None) or runner.first_state())
-    return _result("known motion", study, tuple(motions), state)
-
-
-def _result(method: str, study: Study, motions: tuple[Motion, ...], state: State) -> Result:
-    return Result(
-        method=method,
-        grid=study.grid.coarsen(state.coarsen),
-        volume=state.volumes[VOLUME],
-        motions=motions,
-        status=state.status,
-        reason=state.reason,
-        applications=state.applications,
-        seconds=state.seconds,
-        history=state.history,
-    )
+    return Result.of_state("known motion", study, state, motions, state.volumes[VOLUME])

@@ -1,7 +1,8 @@
-"""What a method keeps between two blocks of steps, so that a run can be resumed."""
+"""State of a method between two blocks of steps, from which a run can be resumed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -9,18 +10,19 @@ import torch
 
 from duotomo.methods.level import Factors
 from duotomo.solvers import Status, Step
+from duotomo.transforms import Translation, model_name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """The state of a method after a block of steps: checkpointable, resuming is deterministic.
+    """State of a method after a block of steps: checkpointable; resuming is deterministic.
 
     Parameters
     ----------
     stage, block : int
         The next block to compute: its stage in the schedule, and its number within the stage, from 0.
     volumes : dict of str to torch.Tensor
-        (z, y, x), 1/mm, on the grid of the stage before.
+        By name, (z, y, x) in 1/mm, on the grid of the stage before.
     coarsen : tuple of int
         The factors of that grid, (z, y, x).
     model : str
@@ -51,9 +53,50 @@ class State:
     seconds: float
     history: tuple[Step, ...] = field(repr=False)
 
+    @classmethod
+    def initial(
+        cls,
+        volumes: dict[str, torch.Tensor],
+        *,
+        coarsen: Factors,
+        params: Sequence[torch.Tensor],
+        stage: int = 0,
+    ) -> State:
+        """Return the state before anything has been computed.
+
+        Parameters
+        ----------
+        volumes : dict of str to torch.Tensor
+            To start from, (z, y, x), 1/mm.
+        coarsen : tuple of int
+            The factors of their grid, (z, y, x).
+        params : sequence of torch.Tensor
+            Of a translation of each moving visit, (3,).
+        stage : int
+            The first stage.
+
+        Returns
+        -------
+        State
+            Without a history.
+        """
+        return cls(
+            stage=stage,
+            block=0,
+            volumes=volumes,
+            coarsen=coarsen,
+            model=model_name(Translation),
+            params=tuple(params),
+            status=Status.STEP_LIMIT,
+            reason="Nothing has been computed yet.",
+            applications=0,
+            seconds=0.0,
+            history=(),
+        )
+
 
 class Checkpoint(Protocol):
-    """Where states are kept, so that a run that was killed can go on."""
+    """Storage of states, from which an interrupted run can be resumed."""
 
     def load(self) -> State | None:
         """Return the last state saved.
