@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from duotomo.experiments.motions import published_motion
-from duotomo.experiments.toroid import N_MOTIONS, acquisition_of, grid_of, phantom_of, random_motion
 from duotomo.methods import Study, Visit
+from duotomo.reproduction.motions import published_motion
+from duotomo.reproduction.toroid import N_MOTIONS, acquisition_of, grid_of, phantom_of, random_motion
 from duotomo.simulate import same_grid_noise_free, scan
 from duotomo.transforms import Affine, Motion, target_registration_error
 

@@ -128,3 +128,14 @@ def test_a_wrong_factor_is_refused(name, factor):
 def test_wrong_json_is_refused(text, message):
     with pytest.raises(GeometryError, match=message):
         VolumeGrid.from_json(text)
+
+
+def test_slabs_are_slices_of_the_grid() -> None:
+    grid = VolumeGrid.on_detector((7, 4, 5), (2.0, 3.0, 4.0), gap_mm=6.0)
+    slab = grid.slab(2, 5)
+    assert (slab.shape, slab.spacing_mm) == ((3, 4, 5), grid.spacing_mm)
+    assert slab.low_mm == (10.0, 0.0, -10.0)
+    assert grid.slab(0, 7) == grid
+    for start, stop in ((3, 3), (-1, 2), (0, 8)):
+        with pytest.raises(GeometryError, match=f"expected 0 <= start < stop <= 7; got {start} and {stop}"):
+            grid.slab(start, stop)

@@ -90,12 +90,12 @@ def test_moved_breast_has_moved_voxels() -> None:
 def test_dense_tissue_fills_what_the_density_asks_for(seed: int) -> None:
     shares = [dense_share(replace(BREAST, density=density, seed=seed)) for density in Density]
     assert shares == sorted(shares)
-    np.testing.assert_allclose(shares, [density.value for density in Density], atol=0.03)
+    np.testing.assert_allclose(shares, [density.fibroglandular_share for density in Density], atol=0.03)
 
 
 def test_density_does_not_depend_on_the_shape() -> None:
     flat = replace(BREAST, shape=BreastShape(center_mm=(3.0, 1.0, 32.0), radii_mm=(37.0, 40.0, 18.0)))
-    assert dense_share(flat) == pytest.approx(Density.C.value, abs=0.03)
+    assert dense_share(flat) == pytest.approx(Density.C.fibroglandular_share, abs=0.03)
 
 
 def test_same_seed_gives_the_same_breast_and_another_seed_another() -> None:

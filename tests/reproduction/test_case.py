@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from duotomo.experiments import Case, case
 from duotomo.geometry import VolumeGrid
 from duotomo.operators import Projector
-from tests.experiments.tiny import AFFINE, GRID, RING, SCAN, shift, tiny_case
+from duotomo.reproduction import Case, case
+from tests.reproduction.tiny import GRID, RING, SCAN, UNMOVED, tiny_case
 
 BLOCK = (slice(2, 8), slice(3, 9), slice(4, 10))
 WIDER = VolumeGrid(shape=(14, 18, 16), spacing_mm=(4.0, 4.0, 4.0), center_mm=GRID.center_mm)
@@ -75,7 +75,7 @@ def test_without_a_seed_the_truth_explains_the_data_and_with_one_it_does_not() -
 
 def test_noise_is_repeatable_and_differs_between_visits() -> None:
     still = case.Scans(grid=GRID, acquisition=SCAN, seed=5)
-    first, again = (still.moved_by(RING, AFFINE, AFFINE.identity()) for _ in range(2))
+    first, again = (still.moved_by(RING, UNMOVED, {}) for _ in range(2))
     for one, other in zip(first.study.visits, again.study.visits, strict=True):
         assert torch.equal(one.projections, other.projections)
     assert not torch.equal(first.study.visits[0].projections, first.study.visits[1].projections)
@@ -83,7 +83,7 @@ def test_noise_is_repeatable_and_differs_between_visits() -> None:
 
 def test_a_pair_has_each_body_in_its_own_frame() -> None:
     scans = case.Scans(grid=GRID, acquisition=SCAN, seed=None, moving_grid=WIDER)
-    pair = scans.of_pair(RING, RING, AFFINE, shift(0.0, 0.0, 0.0), body="twice the same")
+    pair = scans.of_pair(RING, RING, UNMOVED, {"body": "twice the same"})
     assert pair.moving_grid == WIDER
     assert pair.truth.shape == GRID.shape
     assert pair.moved.shape == WIDER.shape

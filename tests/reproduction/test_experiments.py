@@ -11,17 +11,19 @@ import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.experiments import EXPERIMENTS, Experiment, Level, Plan
-from duotomo.experiments.acquisitions import catching
-from duotomo.experiments.motions import published_motion
-from duotomo.experiments.toroid import N_MOTIONS, acquisition_of, grid_of, phantom_of, random_motion
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.methods import Alternating, Coupled
-from duotomo.report.reproduction_table import FAMILIES, WHOSE
+from duotomo.reproduction import EXPERIMENTS, DataLevel, Experiment, Plan
+from duotomo.reproduction.acquisitions import acquisition_covering
+from duotomo.reproduction.motions import published_motion
+from duotomo.reproduction.table import FAMILIES, ORIGINS
+from duotomo.reproduction.toroid import N_MOTIONS, acquisition_of, grid_of, phantom_of, random_motion
 from duotomo.transforms import Affine
 
 MADE = [
-    (experiment, level) for experiment in EXPERIMENTS.values() for level in (Level.AS_PUBLISHED, Level.HONEST)
+    (experiment, level)
+    for experiment in EXPERIMENTS.values()
+    for level in (DataLevel.AS_PUBLISHED, DataLevel.HONEST)
 ]
 IDS = [f"{experiment.name}-{level.value}" for experiment, level in MADE]
 
@@ -30,37 +32,37 @@ def test_experiments_go_by_their_names() -> None:
     assert list(EXPERIMENTS) == [one.name for one in EXPERIMENTS.values()]
     assert len(EXPERIMENTS) == 6
     for one in EXPERIMENTS.values():
-        assert one.levels == tuple(Level)
+        assert one.levels == tuple(DataLevel)
 
 
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize(("experiment", "level"), MADE, ids=IDS)
-def test_set_ups_are_whole(experiment: Experiment, level: Level, quick: bool) -> None:
+def test_set_ups_are_whole(experiment: Experiment, level: DataLevel, quick: bool) -> None:
     set_up = experiment.set_up(Plan(level=level, quick=quick))
     assert 1 <= set_up.shown <= set_up.n_cases
-    names = [way.name for way in set_up.ways]
+    names = [method.name for method in set_up.methods]
     assert len(set(names)) == len(names)
-    assert {way.family for way in set_up.ways} <= set(FAMILIES)
-    assert {way.whose for way in set_up.ways} <= set(WHOSE)
-    assert ("ours", "simultaneous") in {(way.whose, way.family) for way in set_up.ways}
+    assert {method.family for method in set_up.methods} <= set(FAMILIES)
+    assert {method.origin for method in set_up.methods} <= set(ORIGINS)
+    assert ("ours", "simultaneous") in {(method.origin, method.family) for method in set_up.methods}
     assert json.loads(json.dumps(set_up.about)) == set_up.about
     # The paper's own algorithms are plain, ours are coupled.
-    for way in set_up.ways:
-        assert isinstance(way.settings.solver, Alternating if way.whose == "paper" else Coupled)
-        assert way.settings.initial_guess == (way.whose == "ours")
+    for method in set_up.methods:
+        assert isinstance(method.settings.solver, Alternating if method.origin == "paper" else Coupled)
+        assert method.settings.initial_guess == (method.origin == "ours")
 
 
 def test_a_level_that_an_experiment_has_not_is_refused() -> None:
-    without = replace(EXPERIMENTS["inner-outer"], levels=(Level.AS_PUBLISHED, Level.HONEST))
+    without = replace(EXPERIMENTS["inner-outer"], levels=(DataLevel.AS_PUBLISHED, DataLevel.HONEST))
     message = "inner-outer: expected one of the levels as-published, honest; got real"
     with pytest.raises(DuotomoError, match=message):
-        without.set_up(Plan(level=Level.REAL))
+        without.set_up(Plan(level=DataLevel.REAL))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_real_data_are_asked_for_before_anything_is_computed(name: str) -> None:
     with pytest.raises(DuotomoError, match=f"{name}: expected a folder with third-party data"):
-        EXPERIMENTS[name].set_up(Plan(level=Level.REAL, quick=True))
+        EXPERIMENTS[name].set_up(Plan(level=DataLevel.REAL, quick=True))
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -73,9 +75,8 @@ def test_the_honest_toroid_stays_in_its_cube(quick: bool) -> None:
     grid = grid_of(2.0 if quick else 1.0)
     low, high = (torch.tensor(corner[::-1]) for corner in (grid.low_mm, grid.high_mm))
     transform = Affine(grid_of(1.0))
-    for params in (published_motion(transform), *(random_motion(k) for k in range(1, N_MOTIONS + 1))):
-        there = transform.inverse(params)[1]
-        moved_mm = transform.points(there, skin_mm)
+    for motion in (published_motion(transform), *(random_motion(k) for k in range(1, N_MOTIONS + 1))):
+        moved_mm = motion.inverse().points(skin_mm)
         assert (moved_mm > low).all()
         assert (moved_mm < high).all()
 
@@ -88,45 +89,45 @@ def test_no_view_of_the_toroid_is_cut_off(spacing_mm: float) -> None:
 @pytest.mark.parametrize("shape", [(60, 140, 128), (30, 20, 90)])
 def test_no_view_of_a_breast_is_cut_off(shape: tuple[int, int, int]) -> None:
     grid = VolumeGrid.on_detector(shape, (0.5, 0.5, 0.5), gap_mm=5.0)
-    acquisition = catching(grid)
+    acquisition = acquisition_covering(grid)
     assert acquisition.n_views == 11
     assert_caught(grid, acquisition)
 
 
 def assert_caught(grid: VolumeGrid, acquisition: Acquisition) -> None:
-    """Every corner of the grid casts its shadow on the detector, in every view."""
+    """Every corner of the grid is projected onto the detector, in every view."""
     n_v, n_u = acquisition.detector_shape
     height_mm, width_mm = acquisition.pixel_spacing_mm
     corners = np.array(list(product(*zip(grid.low_mm, grid.high_mm, strict=True))))[:, ::-1]
     for source in np.asarray(acquisition.sources_mm):
         along = source[2] / (source[2] - corners[:, 2:])
-        shadow = source + along * (corners - source)
-        assert np.abs(shadow[:, 0]).max() <= n_u * width_mm / 2
-        assert shadow[:, 1].max() <= n_v * height_mm
-        assert shadow[:, 1].min() >= -1e-9
+        footprint = source + along * (corners - source)
+        assert np.abs(footprint[:, 0]).max() <= n_u * width_mm / 2
+        assert footprint[:, 1].max() <= n_v * height_mm
+        assert footprint[:, 1].min() >= -1e-9
 
 
 def test_quick_toroids_move_like_full_ones_and_are_noisy_only_when_honest() -> None:
     cases = {
         level: EXPERIMENTS["toroid-simultaneous"].set_up(Plan(level=level, quick=True)).make(2)
-        for level in (Level.AS_PUBLISHED, Level.HONEST)
+        for level in (DataLevel.AS_PUBLISHED, DataLevel.HONEST)
     }
     for case in cases.values():
-        assert torch.equal(case.params, random_motion(2))
+        assert torch.equal(case.motion.params, random_motion(2).params)
         assert case.about["motion_seed"] == 1001
-    assert "noise_seed" not in cases[Level.AS_PUBLISHED].about
-    assert cases[Level.HONEST].about["noise_seed"] == 2
+    assert "noise_seed" not in cases[DataLevel.AS_PUBLISHED].about
+    assert cases[DataLevel.HONEST].about["noise_seed"] == 2
     assert all(case.truth.min() == 0 for case in cases.values()), "air around the body"
 
 
 def test_tissue_fills_the_cube_of_the_large_motion_as_published() -> None:
     large = EXPERIMENTS["toroid-iterative"]
-    assert large.set_up(Plan(level=Level.AS_PUBLISHED, quick=True)).make(1).truth.min() > 0.04
-    assert large.set_up(Plan(level=Level.HONEST, quick=True)).make(1).truth.min() == 0
+    assert large.set_up(Plan(level=DataLevel.AS_PUBLISHED, quick=True)).make(1).truth.min() > 0.04
+    assert large.set_up(Plan(level=DataLevel.HONEST, quick=True)).make(1).truth.min() == 0
 
 
 def test_the_breast_in_air_stays_in_the_grid_of_the_moving_visit() -> None:
-    set_up = EXPERIMENTS["breast-mr"].set_up(Plan(level=Level.HONEST, quick=True))
+    set_up = EXPERIMENTS["breast-mr"].set_up(Plan(level=DataLevel.HONEST, quick=True))
     for number in range(1, set_up.n_cases + 1):
         moved = set_up.make(number).moved
         walls = [moved.movedim(axis, 0)[end] for axis, end in product(range(3), (0, -1))]
@@ -134,13 +135,13 @@ def test_the_breast_in_air_stays_in_the_grid_of_the_moving_visit() -> None:
 
 
 def test_the_inner_and_outer_steps_are_of_one_total() -> None:
-    set_up = EXPERIMENTS["inner-outer"].set_up(Plan(level=Level.HONEST))
+    set_up = EXPERIMENTS["inner-outer"].set_up(Plan(level=DataLevel.HONEST))
     totals = set()
-    for way in set_up.ways:
-        if way.whose == "paper":
-            solver = way.settings.solver
+    for method in set_up.methods:
+        if method.origin == "paper":
+            solver = method.settings.solver
             assert isinstance(solver, Alternating)
-            n_turns = way.settings.stages[0].n_steps // solver.volume_steps
+            n_turns = method.settings.stages[0].n_steps // solver.volume_steps
             totals.add(n_turns * (solver.volume_steps + solver.motion_steps))
     assert totals == {1000}
-    assert len(set_up.ways) == 9
+    assert len(set_up.methods) == 9

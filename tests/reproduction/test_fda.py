@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from duotomo.errors import DuotomoError
-from duotomo.experiments import Level, Plan, fda
-from duotomo.experiments.third_party.fda import FILE, FdaScan, _acquisition
 from duotomo.phantoms import Ellipsoid
 from duotomo.reconstruct import BackProjection, Sart
+from duotomo.reproduction import DataLevel, Plan, fda
+from duotomo.reproduction.third_party.fda import FILE, FdaScan, _acquisition
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("DUOTOMO_DATA", ROOT.parent / "shared" / "data"))
@@ -73,7 +73,7 @@ def test_settings_are_the_same_in_every_run() -> None:
 
 def test_data_are_needed(tmp_path: Path) -> None:
     with pytest.raises(DuotomoError, match="fda-projections: expected a folder with third-party data"):
-        fda.reproduce_fda(Plan(level=Level.REAL), tmp_path, on_row=lambda row, before: None)
+        fda.reproduce_fda(Plan(level=DataLevel.REAL), tmp_path, on_row=lambda row, before: None)
 
 
 @needs_data
@@ -85,7 +85,7 @@ def test_what_is_finished_is_kept_and_the_lesion_is_in_its_place(
         fda.Named(name="sart", label="SART", algorithm=Sart(n_sweeps=2)),
     )
     monkeypatch.setattr(fda, "algorithms", lambda scan, quick: chosen)
-    plan = Plan(level=Level.REAL, quick=True, data=DATA)
+    plan = Plan(level=DataLevel.REAL, quick=True, data=DATA)
     seen: list[tuple[str, bool]] = []
 
     def note(row: dict[str, Any], before: bool) -> None:

@@ -10,12 +10,11 @@ import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.experiments import EXPERIMENTS, fda
 from duotomo.geometry import VolumeGrid
 from duotomo.io import write_volume
-from duotomo.report.reproduction_fda import FDA, draw_fda, fda_lines, fda_remarks, read_fda
-from duotomo.report.reproduction_words import KNOWN
-from duotomo.report.results_page import write_results
+from duotomo.reproduction.fda import FDA_NAME
+from duotomo.reproduction.fda_table import draw_fda, fda_lines, fda_remarks, read_fda
+from duotomo.reproduction.results_page import write_results_page
 
 GRID = VolumeGrid.on_detector((6, 8, 10), (5.0, 5.0, 5.0))
 
@@ -41,7 +40,7 @@ def fda_row(name: str, **changes: Any) -> dict[str, Any]:
 def fda_table(**changes: Any) -> dict[str, Any]:
     """Return a table as `reproduce_fda` writes it."""
     return {
-        "experiment": FDA,
+        "experiment": FDA_NAME,
         "title": "Projections by others",
         "level": "real",
         "quick": False,
@@ -57,17 +56,12 @@ def fda_table(**changes: Any) -> dict[str, Any]:
 
 def write_fda(root: Path, **changes: Any) -> Path:
     """Write the folder of a run, with its volumes, and return it."""
-    folder = root / FDA / "real"
+    folder = root / FDA_NAME / "real"
     folder.mkdir(parents=True)
     (folder / "table.json").write_text(json.dumps(fda_table(**changes)), encoding="utf-8")
     for name in ("sart", "cgls"):
         write_volume(folder / f"{name}.nii.gz", 0.1 * torch.rand(GRID.shape), GRID)
     return folder
-
-
-def test_the_names_are_those_of_the_experiments() -> None:
-    assert fda.NAME == FDA
-    assert tuple(EXPERIMENTS) == KNOWN
 
 
 def test_lines_are_the_numbers(tmp_path: Path) -> None:
@@ -105,7 +99,7 @@ def test_a_table_of_another_make_is_refused(changes: dict[str, Any], came: str, 
 def test_the_page_has_a_section_of_its_own(tmp_path: Path) -> None:
     folder = write_fda(tmp_path / "out")
     docs = tmp_path / "docs"
-    files = write_results(tmp_path / "out", docs / "results.md", figures=docs / "results")
+    files = write_results_page(tmp_path / "out", docs / "results.md", figures=docs / "results")
     page = (docs / "results.md").read_text(encoding="utf-8")
     assert files == [docs / "results.md"]
     assert "## Projections by others\n\nExperiment `fda-projections`. Not in the paper" in page
@@ -113,7 +107,7 @@ def test_the_page_has_a_section_of_its_own(tmp_path: Path) -> None:
     assert "At a glance" not in page
     (folder / "figures").mkdir()
     (folder / "figures" / "slices-all.png").write_bytes(b"")
-    files = write_results(tmp_path / "out", docs / "results.md", figures=docs / "results")
+    files = write_results_page(tmp_path / "out", docs / "results.md", figures=docs / "results")
     assert files[1:] == [docs / "results" / "fda-projections-real-slices-all.png"]
     page = (docs / "results.md").read_text(encoding="utf-8")
     assert "![Slices through the lesion](results/fda-projections-real-slices-all.png)" in page

@@ -16,12 +16,12 @@ from PIL import Image
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io import write_volume
-from duotomo.report import reproduction
-from duotomo.report.reproduction import draw
-from duotomo.report.reproduction_columns import draw_columns
-from duotomo.report.reproduction_shown import distances_mm, inside_of, middle_of
-from duotomo.transforms import Translation
-from tests.report.reproduction_folder import GRID, THINNER, WAYS, spline, way, write_folder
+from duotomo.reproduction import figures
+from duotomo.reproduction.columns import draw_columns
+from duotomo.reproduction.figures import draw_experiment
+from duotomo.reproduction.shown_case import distances_mm, inside_of, middle_of
+from duotomo.transforms import Motion, Translation
+from tests.reproduction.written_folder import GRID, METHODS, THINNER, method, spline, write_folder
 
 RNG = np.random.default_rng(8)
 ALWAYS = {"phantom-visit-1", "phantom-visit-2", "projections"}
@@ -61,7 +61,7 @@ def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def drawn(folder: Path) -> set[str]:
     """Draw a folder, and return the names of its figures."""
-    files = draw(folder)
+    files = draw_experiment(folder)
     assert len(set(files)) == len(files)
     assert all(path.parent == folder / "figures" and path.stat().st_size > 20 for path in files)
     names = {path.stem for path in files}
@@ -71,14 +71,14 @@ def drawn(folder: Path) -> set[str]:
 
 @pytest.mark.usefixtures("unrendered")
 def test_several_cases_of_an_affine_motion(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "honest", WAYS, n_cases=3)
+    folder = write_folder(tmp_path / "honest", METHODS, n_cases=3)
     assert drawn(folder) == ALWAYS | OF_A_GROUP | OF_CASES
 
 
 def test_files_can_be_read(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "honest", [WAYS[2]])
+    folder = write_folder(tmp_path / "honest", [METHODS[2]])
     (folder / "case_01" / "moved.nii.gz").unlink()
-    files = draw(folder)
+    files = draw_experiment(folder)
     for path in files:
         if path.suffix == ".png":
             with Image.open(path) as image:
@@ -88,8 +88,8 @@ def test_files_can_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("unrendered")
 def test_the_papers_algorithms_stand_apart(tmp_path: Path) -> None:
-    ways = [way("plain-simultaneous", "simultaneous", "paper"), way("simultaneous", "simultaneous")]
-    names = drawn(write_folder(tmp_path / "as-published", ways))
+    methods = [method("plain-simultaneous", "simultaneous", "paper"), method("simultaneous", "simultaneous")]
+    names = drawn(write_folder(tmp_path / "as-published", methods))
     assert {"results", "results-plain", "objective-steps", "objective-steps-plain"} <= names
     # Only the sequential method reconstructs visits by themselves.
     assert not any(name.startswith("reconstructions") for name in names)
@@ -97,20 +97,20 @@ def test_the_papers_algorithms_stand_apart(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("unrendered")
 def test_a_motion_that_bends_has_lattices_and_montages(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "honest", [WAYS[0], WAYS[2]], transform=spline())
+    folder = write_folder(tmp_path / "honest", [METHODS[0], METHODS[2]], transform=spline())
     assert drawn(folder) == ALWAYS | OF_A_GROUP | BENDING
 
 
 @pytest.mark.usefixtures("unrendered")
 def test_visits_of_unlike_grids_and_several_models(tmp_path: Path) -> None:
-    ways = [way("sequential-affine", "sequential"), way("simultaneous-bspline", "simultaneous")]
-    names = drawn(write_folder(tmp_path / "real", ways, moving=THINNER))
+    methods = [method("sequential-affine", "sequential"), method("simultaneous-bspline", "simultaneous")]
+    names = drawn(write_folder(tmp_path / "real", methods, moving=THINNER))
     assert {"phantom-visit-1", "phantom-visit-2", "results-affine", "results-bspline"} <= names
     assert {"reconstructions-affine-visit-1", "reconstructions-affine-visit-2"} <= names
 
 
 def test_each_visit_is_cut_where_its_own_body_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write_folder(tmp_path / "honest", [WAYS[2]])
+    folder = write_folder(tmp_path / "honest", [METHODS[2]])
     for name, layer in (("truth", 1), ("moved", 6)):
         volume = torch.zeros(GRID.shape)
         volume[layer, 2:5, 3:6] = 0.05
@@ -121,8 +121,8 @@ def test_each_visit_is_cut_where_its_own_body_is(tmp_path: Path, monkeypatch: py
         calls[stem.name] = what
         return ()
 
-    monkeypatch.setattr(reproduction, "slices", noted)
-    draw(folder)
+    monkeypatch.setattr(figures, "slices", noted)
+    draw_experiment(folder)
     first, second = calls["phantom-visit-1"], calls["phantom-visit-2"]
     assert (first["at_mm"][2], second["at_mm"][2]) == (12.5, 37.5)
     (difference,) = first["differences"].values()
@@ -132,10 +132,11 @@ def test_each_visit_is_cut_where_its_own_body_is(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.usefixtures("unrendered")
 def test_more_ways_than_columns_go_to_a_second_figure(tmp_path: Path) -> None:
-    ways = [
-        way(f"split-{n}-{n}", "simultaneous", "paper", label=f"{n} volume + {n} motion") for n in range(1, 7)
+    methods = [
+        method(f"split-{n}-{n}", "simultaneous", "paper", label=f"{n} volume + {n} motion")
+        for n in range(1, 7)
     ]
-    names = drawn(write_folder(tmp_path / "honest", ways))
+    names = drawn(write_folder(tmp_path / "honest", methods))
     assert {"results-plain", "results-plain-2", "displacement-plain-2"} <= names
     assert {"objective-steps-plain", "objective-applications-plain"} <= names
     assert "objective-steps-plain-2" not in names
@@ -143,7 +144,7 @@ def test_more_ways_than_columns_go_to_a_second_figure(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("unrendered")
 def test_what_is_not_there_is_not_drawn(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "honest", [WAYS[0], WAYS[2]])
+    folder = write_folder(tmp_path / "honest", [METHODS[0], METHODS[2]])
     home = folder / "case_01"
     (home / "study.h5").unlink()
     (home / "moved.nii.gz").unlink()
@@ -153,7 +154,7 @@ def test_what_is_not_there_is_not_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("unrendered")
 def test_without_the_true_motion_there_is_no_error_of_it(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "honest", [WAYS[2]])
+    folder = write_folder(tmp_path / "honest", [METHODS[2]])
     (folder / "case_01" / "truth.tfm").unlink()
     names = drawn(folder)
     assert "phantom-visit-1" in names
@@ -161,21 +162,21 @@ def test_without_the_true_motion_there_is_no_error_of_it(tmp_path: Path) -> None
 
 
 def test_the_truth_is_needed(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "honest", [WAYS[2]])
+    folder = write_folder(tmp_path / "honest", [METHODS[2]])
     (folder / "case_01" / "truth.nii.gz").unlink()
     with pytest.raises(
         DuotomoError,
-        match=r"draw: expected the truth of case 1 at .*Run `duotomo reproduce toroid-simultaneous`",
+        match=r"draw_experiment: expected the truth of case 1 at .*Run `reproduce` for this case first",
     ):
-        draw(folder)
+        draw_experiment(folder)
 
 
 def test_a_torn_result_is_refused(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "honest", [WAYS[2]])
+    folder = write_folder(tmp_path / "honest", [METHODS[2]])
     path = folder / "case_01" / "simultaneous" / "result.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "files": 3}))
     with pytest.raises(DuotomoError, match=r"read_result: expected .*result\.json as write_result wrote it"):
-        draw(folder)
+        draw_experiment(folder)
 
 
 def test_columns_show_volumes_and_their_differences_to_the_first() -> None:
@@ -214,19 +215,21 @@ def test_no_columns_are_refused() -> None:
 def test_two_shifts_are_as_far_apart_as_their_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     # Slabs of one layer each, and one of all.
     for voxels in (1, 10**9):
-        monkeypatch.setattr("duotomo.report.reproduction_shown.SLAB", voxels)
+        monkeypatch.setattr("duotomo.reproduction.shown_case.SLAB", voxels)
         shift = Translation(GRID)
-        motions = [(shift, shift.params(translation_mm=mm)) for mm in ((1.0, 2.0, 3.0), (1.0, -1.0, 7.0))]
+        motions = [
+            Motion(shift, shift.params(translation_mm=mm)) for mm in ((1.0, 2.0, 3.0), (1.0, -1.0, 7.0))
+        ]
         assert torch.allclose(distances_mm(*motions, GRID), torch.tensor(5.0))
 
 
 def test_slabs_lie_where_the_layers_do(monkeypatch: pytest.MonkeyPatch) -> None:
     grid = VolumeGrid.on_detector((7, 4, 5), (2.0, 3.0, 4.0), gap_mm=6.0)
     transform = spline()
-    motion = transform, torch.linspace(-1, 1, transform.n_params, dtype=torch.float64)
-    still = transform, transform.identity()
-    whole = transform.displacement(motion[1], grid).norm(dim=0)
-    monkeypatch.setattr("duotomo.report.reproduction_shown.SLAB", 2 * 4 * 5)
+    motion = Motion(transform, torch.linspace(-1, 1, transform.n_params, dtype=torch.float64))
+    still = Motion(transform, transform.identity())
+    whole = motion.displacement(grid).norm(dim=0)
+    monkeypatch.setattr("duotomo.reproduction.shown_case.SLAB", 2 * 4 * 5)
     assert torch.allclose(distances_mm(motion, still, grid), whole.float(), atol=1e-5)
 
 

@@ -10,7 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duotomo.experiments.motions import (
+from duotomo.geometry import VolumeGrid
+from duotomo.phantoms import Ellipsoid
+from duotomo.reproduction.motions import (
     LARGE,
     MODERATE,
     Ranges,
@@ -19,8 +21,6 @@ from duotomo.experiments.motions import (
     random_offsets,
     rotation,
 )
-from duotomo.geometry import VolumeGrid
-from duotomo.phantoms import Ellipsoid
 from duotomo.transforms import Affine, BSpline
 
 GRID = VolumeGrid.on_detector((35, 35, 35), (2.0, 2.0, 2.0), gap_mm=5.0)
@@ -31,9 +31,9 @@ QUARTER = math.pi / 2
 
 @given(seed=st.integers(0, 2**31), ranges=st.sampled_from([LARGE, MODERATE]))
 def test_random_affine_motions_keep_within_their_ranges(seed: int, ranges: Ranges) -> None:
-    found = AFFINE.physical(random_affine(AFFINE, seed, ranges))
+    found = random_affine(AFFINE, seed, ranges).physical()
     assert float(found["translation_mm"].abs().max()) <= ranges.translation_mm
-    # A rotation times a triangle with a positive diagonal: one way to split a matrix.
+    # A rotation times a triangle with a positive diagonal: the only way to split a matrix.
     turn, triangle = np.linalg.qr(found["matrix"].numpy())
     signs = np.sign(np.diag(triangle))
     turn, triangle = turn * signs, triangle * signs[:, None]
@@ -46,15 +46,15 @@ def test_random_affine_motions_keep_within_their_ranges(seed: int, ranges: Range
 
 
 def test_random_affine_motions_differ_by_their_seed_only() -> None:
-    assert torch.equal(random_affine(AFFINE, 3, LARGE), random_affine(AFFINE, 3, LARGE))
-    assert not torch.equal(random_affine(AFFINE, 3, LARGE), random_affine(AFFINE, 4, LARGE))
+    assert torch.equal(random_affine(AFFINE, 3, LARGE).params, random_affine(AFFINE, 3, LARGE).params)
+    assert not torch.equal(random_affine(AFFINE, 3, LARGE).params, random_affine(AFFINE, 4, LARGE).params)
 
 
 def test_a_motion_is_the_same_on_voxels_of_any_size() -> None:
     finer = Affine(GRID.refine(2))
     points_mm = MIDDLE + 20 * torch.eye(3, dtype=torch.float64)
-    moved_mm = AFFINE.points(random_affine(AFFINE, 3, LARGE), points_mm)
-    torch.testing.assert_close(finer.points(random_affine(finer, 3, LARGE), points_mm), moved_mm)
+    moved_mm = random_affine(AFFINE, 3, LARGE).points(points_mm)
+    torch.testing.assert_close(random_affine(finer, 3, LARGE).points(points_mm), moved_mm)
 
 
 def test_the_published_motion_shifts_and_turns_the_body() -> None:
@@ -65,14 +65,14 @@ def test_the_published_motion_shifts_and_turns_the_body() -> None:
     turned_mm = torch.stack([root * x - half * z, y, half * x + root * z], dim=1)
     there_mm = MIDDLE + turned_mm + torch.tensor([10.0, 0.0, -20.0])
     # The transform takes points of the moved body back to where they came from.
-    torch.testing.assert_close(AFFINE.points(published_motion(AFFINE), there_mm), body_mm)
+    torch.testing.assert_close(published_motion(AFFINE).points(there_mm), body_mm)
 
 
 def test_a_ball_is_seen_where_the_published_motion_takes_it() -> None:
     x, y, z = MIDDLE.tolist()
     ball = Ellipsoid(center_mm=(x, y, z + 16.0), radii_mm=(7.0, 7.0, 7.0), value=1.0)
     volume = torch.from_numpy(ball.voxels(GRID)).double()
-    moved = AFFINE.warp(published_motion(AFFINE), GRID)(volume)
+    moved = published_motion(AFFINE).warp(GRID)(volume)
     axes = [low + (torch.arange(n) + 0.5) * 2.0 for low, n in zip(GRID.low_mm, GRID.shape, strict=True)]
     center_mm = [
         float((moved.sum(dim=others) * axis).sum() / moved.sum())
@@ -84,10 +84,10 @@ def test_a_ball_is_seen_where_the_published_motion_takes_it() -> None:
 
 def test_random_offsets_are_seeded_and_bounded_along_each_axis() -> None:
     spline = BSpline.over(GRID, (9, 9, 9))
-    params = random_offsets(spline, 0, (8.0, 4.0, 2.0))
-    assert torch.equal(params, random_offsets(spline, 0, (8.0, 4.0, 2.0)))
-    assert not torch.equal(params, random_offsets(spline, 1, (8.0, 4.0, 2.0)))
-    most_mm = spline.physical(params)["coefficients_mm"].abs().amax(dim=(1, 2, 3))
+    motion, again, other = (random_offsets(spline, seed, (8.0, 4.0, 2.0)) for seed in (0, 0, 1))
+    assert torch.equal(motion.params, again.params)
+    assert not torch.equal(motion.params, other.params)
+    most_mm = motion.physical()["coefficients_mm"].abs().amax(dim=(1, 2, 3))
     bounds_mm = torch.tensor([8.0, 4.0, 2.0], dtype=torch.float64)
     # Of 729 even draws, the largest is near the bound.
     assert (most_mm <= bounds_mm).all()

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from duotomo.cli import main
-from duotomo.experiments import EXPERIMENTS, Experiment, Level, Plan, folder_of
-from duotomo.report.reproduction_table import read_table
+from duotomo.reproduction import EXPERIMENTS, DataLevel, Experiment, Plan, folder_of
+from duotomo.reproduction.table import read_table
 
 pytestmark = pytest.mark.slow
 
@@ -22,8 +22,8 @@ FOLDERS = {"breast-mr": "breast_mr"}
 """What an experiment needs of the data at the level real, where it is not the compressed phantom."""
 
 
-def planned(experiment: Experiment, level: Level) -> object:
-    missing = level is Level.REAL and not (DATA / FOLDERS.get(experiment.name, "victre_phantom")).is_dir()
+def planned(experiment: Experiment, level: DataLevel) -> object:
+    missing = level is DataLevel.REAL and not (DATA / FOLDERS.get(experiment.name, "victre_phantom")).is_dir()
     skip = pytest.mark.skipif(missing, reason=f"needs third-party data in {DATA}; set DUOTOMO_DATA to it")
     return pytest.param(experiment, level, id=f"{experiment.name}-{level.value}", marks=skip)
 
@@ -32,21 +32,23 @@ def planned(experiment: Experiment, level: Level) -> object:
     ("experiment", "level"),
     [planned(experiment, level) for experiment in EXPERIMENTS.values() for level in experiment.levels],
 )
-def test_an_experiment_runs_at_a_reduced_size(experiment: Experiment, level: Level, tmp_path: Path) -> None:
-    plan = Plan(level=level, quick=True, data=DATA if level is Level.REAL else None)
+def test_an_experiment_runs_at_a_reduced_size(
+    experiment: Experiment, level: DataLevel, tmp_path: Path
+) -> None:
+    plan = Plan(level=level, quick=True, data=DATA if level is DataLevel.REAL else None)
     options = ["--level", level.value, "--quick", "--out", str(tmp_path)]
-    options += ["--data", str(DATA)] if level is Level.REAL else []
+    options += ["--data", str(DATA)] if level is DataLevel.REAL else []
     result = CliRunner().invoke(main, ["reproduce", experiment.name, *options], catch_exceptions=False)
     assert result.exit_code == 0, result.output
 
     folder, set_up = folder_of(tmp_path, experiment, plan), experiment.set_up(plan)
     table = read_table(folder)
-    expected = [(case, way.name) for case in range(1, set_up.n_cases + 1) for way in set_up.ways]
-    assert [(row.case, row.way) for row in table.rows] == expected
+    expected = [(case, method.name) for case in range(1, set_up.n_cases + 1) for method in set_up.methods]
+    assert [(row.case, row.method) for row in table.rows] == expected
     assert all(row.status != "diverged" for row in table.rows)
-    for way in table.ways:
-        if way.family == "simultaneous" and way.whose == "ours":
-            for row in table.of(way).values():
+    for method in table.methods:
+        if method.family == "simultaneous" and method.origin == "ours":
+            for row in table.of(method).values():
                 assert row.tre_mm < row.start_tre_mm
     figures = {path.name for path in (folder / "figures").iterdir()}
     # Some have a suffix: of a visit, of a model, or for the paper's algorithms.

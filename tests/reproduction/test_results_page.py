@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from duotomo.errors import DuotomoError
-from duotomo.report.reproduction_words import TITLES
-from duotomo.report.results_page import SHARE_ALIKE, write_results
-from tests.report.reproduction_folder import WAYS, row, table, way, write_table
+from duotomo.reproduction.results_page import SHARE_ALIKE, write_results_page
+from duotomo.reproduction.results_text import TITLES
+from tests.reproduction.written_folder import METHODS, method, row, table, write_table
 
 NAMES = ("zebra", "inner-outer", "toroid-simultaneous", "toroid-iterative")
 
@@ -27,21 +27,21 @@ def root(tmp_path: Path) -> Path:
     for name in NAMES:
         for level in ("honest", "as-published"):
             folder = tmp_path / "out" / name / level
-            content = table(WAYS, rows(), experiment=name, title=f"The title of {name}", level=level)
+            content = table(METHODS, rows(), experiment=name, title=f"The title of {name}", level=level)
             write_table(folder, content)
             (folder / "figures").mkdir()
             for figure in ("results", "profiles", "objective-applications", "cases-tre", "displacement"):
                 (folder / "figures" / f"{figure}.png").write_bytes(f"{name} {level} {figure}".encode())
     write_table(
         tmp_path / "out" / "breast-mr" / "honest-quick",
-        table(WAYS, rows(), experiment="breast-mr", quick=True),
+        table(METHODS, rows(), experiment="breast-mr", quick=True),
     )
     return tmp_path / "out"
 
 
 def write(root: Path, *, quick: bool = False) -> tuple[str, list[Path]]:
     docs = root.parent / "docs"
-    files = write_results(root, docs / "results.md", figures=docs / "results", quick=quick)
+    files = write_results_page(root, docs / "results.md", figures=docs / "results", quick=quick)
     return (docs / "results.md").read_text(encoding="utf-8"), files
 
 
@@ -123,7 +123,7 @@ def test_the_most_telling_of_several_figures_is_chosen(root: Path) -> None:
 
 def test_numbers_in_words_lose_the_digits_that_floats_add(root: Path) -> None:
     about = {"grid": "Grid(spacing_mm=1.9696969696969697, n=33, edge=0.215)"}
-    write_table(root / "zebra" / "honest", table(WAYS, rows(), experiment="zebra", about=about))
+    write_table(root / "zebra" / "honest", table(METHODS, rows(), experiment="zebra", about=about))
     assert "Grid(spacing_mm=1.9697, n=33, edge=0.215)" in write(root)[0]
 
 
@@ -136,7 +136,7 @@ def test_equal_folders_make_equal_pages(root: Path) -> None:
 
 def test_levels_that_differ_in_their_set_up_have_a_line_each(root: Path) -> None:
     about = {"grid": "Grid(n=8)", "size_mm": [40.0, 40.0, 40.0], "seed": 3}
-    write_table(root / "zebra" / "honest", table(WAYS, rows(), experiment="zebra", about=about))
+    write_table(root / "zebra" / "honest", table(METHODS, rows(), experiment="zebra", about=about))
     page = write(root)[0]
     zebra = page[page.index("Experiment `zebra`") :]
     assert "| grid, as-published | 8 x 8 x 8 |\n| grid, honest | `Grid(n=8)` |\n| size mm |" in zebra
@@ -145,7 +145,7 @@ def test_levels_that_differ_in_their_set_up_have_a_line_each(root: Path) -> None
 
 def test_cases_that_have_not_run_are_counted(root: Path) -> None:
     some = [*rows(), row(2, "iterative")]
-    write_table(root / "zebra" / "honest", table(WAYS, some, experiment="zebra", n_cases=15))
+    write_table(root / "zebra" / "honest", table(METHODS, some, experiment="zebra", n_cases=15))
     page = write(root)[0]
     assert "### zebra: honest\n\n1 of 15 cases.\n\nNot finished: 1 of 15 cases ran with all" in page
     assert page.count("Not finished") == 1
@@ -153,7 +153,9 @@ def test_cases_that_have_not_run_are_counted(root: Path) -> None:
 
 def test_a_page_that_cannot_be_written_is_said(root: Path) -> None:
     (root.parent / "docs").write_text("A letter.", encoding="utf-8")
-    with pytest.raises(DuotomoError, match=r"write_results: expected to make the folder .*Choose another"):
+    with pytest.raises(
+        DuotomoError, match=r"write_results_page: expected to make the folder .*Choose another"
+    ):
         write(root)
 
 
@@ -163,7 +165,7 @@ def test_reduced_sizes_are_there_when_asked_for(root: Path) -> None:
 
 
 def test_tables_are_whole_and_bars_do_not_break_them(root: Path) -> None:
-    write_table(root / "zebra" / "honest", table([way("a", "iterative", label="|a|")], [row(1, "a")]))
+    write_table(root / "zebra" / "honest", table([method("a", "iterative", label="|a|")], [row(1, "a")]))
     page, _ = write(root)
     blocks = re.findall(r"(?:^\|.*\n)+", page, flags=re.MULTILINE)
     assert len(blocks) > 10
@@ -172,14 +174,14 @@ def test_tables_are_whole_and_bars_do_not_break_them(root: Path) -> None:
 
 
 def test_unlike_versions_are_not_claimed_to_be_one(root: Path) -> None:
-    write_table(root / "zebra" / "honest", table(WAYS, rows(), experiment="zebra", device="cuda"))
+    write_table(root / "zebra" / "honest", table(METHODS, rows(), experiment="zebra", device="cuda"))
     page, _ = write(root)
     assert "All was computed" not in page
     assert "One case, computed with duotomo 0.1.0, torch 2.6, on cuda." in page
 
 
 def test_an_experiment_without_pictures_or_paper(tmp_path: Path) -> None:
-    content = table([way("a", "iterative")], [row(1, "a")], paper=None, experiment="e")
+    content = table([method("a", "iterative")], [row(1, "a")], paper=None, experiment="e")
     write_table(tmp_path / "out" / "e" / "honest", content)
     page, files = write(tmp_path / "out")
     assert len(files) == 1
@@ -187,19 +189,19 @@ def test_an_experiment_without_pictures_or_paper(tmp_path: Path) -> None:
 
 
 def test_no_folders_are_refused(tmp_path: Path) -> None:
-    write_table(tmp_path / "e" / "honest-quick", table(WAYS, rows(), quick=True))
+    write_table(tmp_path / "e" / "honest-quick", table(METHODS, rows(), quick=True))
     with pytest.raises(
-        DuotomoError, match=r"write_results: expected folders NAME/LEVEL .*got none of full size"
+        DuotomoError, match=r"write_results_page: expected folders NAME/LEVEL .*got none of full size"
     ):
         write(tmp_path)
     (tmp_path / "e" / "honest-quick" / "table.json").unlink()
-    with pytest.raises(DuotomoError, match=r"got none\. Run `duotomo reproduce all` first"):
+    with pytest.raises(DuotomoError, match=r"got none\. Run `reproduce` first"):
         write(tmp_path, quick=True)
 
 
 def test_an_unknown_level_is_refused(root: Path) -> None:
-    write_table(root / "zebra" / "honest", table(WAYS, rows(), experiment="zebra", level="magic"))
-    with pytest.raises(DuotomoError, match=r"write_results: expected one of the levels .*got 'magic' in"):
+    write_table(root / "zebra" / "honest", table(METHODS, rows(), experiment="zebra", level="magic"))
+    with pytest.raises(DuotomoError, match=r"results_page: expected one of the levels .*got 'magic' in"):
         write(root)
 
 

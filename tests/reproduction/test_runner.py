@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from duotomo.errors import DuotomoError
-from duotomo.experiments import Case, Level, Plan, SetUp, Way, folder_of, reproduce
-from duotomo.experiments.runner import case_folder
 from duotomo.io import FileError, durable, read_result, read_study
 from duotomo.io.folder_lock import locked
-from duotomo.methods import Checkpoint, Record
+from duotomo.methods import Checkpoint, settings_to_dict
 from duotomo.methods.state import State
-from duotomo.solvers import Status
-from tests.experiments.tiny import GRID, SETTINGS, Counted
+from duotomo.reproduction import Case, ComparedMethod, DataLevel, Plan, SetUp, folder_of, reproduce
+from duotomo.reproduction.runner import case_folder
+from duotomo.solvers import Status, Step
+from tests.reproduction.tiny import GRID, SETTINGS, Counted
 
-PLAN = Plan(level=Level.HONEST)
+PLAN = Plan(level=DataLevel.HONEST)
 ALL = [("sequential", 1), ("simultaneous", 1), ("sequential", 2), ("simultaneous", 2)]
 STATE = State(
     stage=1,
@@ -51,14 +51,14 @@ class Noted:
     def making(self, number: int) -> None:
         self.events.append(f"making {number}")
 
-    def start(self, number: int, way: Way, case: Case | None) -> None:
-        self.events.append(f"{'start' if case else 'skip'} {number} {way.name}")
+    def start(self, number: int, method: ComparedMethod, case: Case | None) -> None:
+        self.events.append(f"{'start' if case else 'skip'} {number} {method.name}")
 
-    def step(self, record: Record) -> None:
+    def step(self, step: Step) -> None:
         self.events.append("step")
 
     def end(self, row: dict[str, Any]) -> None:
-        self.events.append(f"end {row['case']} {row['way']}")
+        self.events.append(f"end {row['case']} {row['method']}")
 
 
 def run(
@@ -66,11 +66,11 @@ def run(
     folder: Path,
     *,
     cases: Iterable[int] | None = None,
-    ways: Iterable[str] | None = None,
+    methods: Iterable[str] | None = None,
     plan: Plan = PLAN,
 ) -> tuple[dict[str, Any], list[str]]:
     noted = Noted()
-    table = reproduce(counted.experiment, plan, folder, progress=noted, cases=cases, ways=ways)
+    table = reproduce(counted.experiment, plan, folder, progress=noted, cases=cases, methods=methods)
     return table, noted.events
 
 
@@ -88,10 +88,10 @@ def test_every_way_on_every_case_becomes_a_row(tmp_path: Path) -> None:
         "start 1 simultaneous",
     ]
     assert json.loads((tmp_path / "table.json").read_text(encoding="utf-8")) == json.loads(json.dumps(table))
-    assert [(row["way"], row["case"]) for row in table["rows"]] == ALL
+    assert [(row["method"], row["case"]) for row in table["rows"]] == ALL
     for row in table["rows"]:
         assert row["start_tre_mm"] == pytest.approx(5.0 * row["case"])
-        assert row["tre_mm"] == pytest.approx(row["start_tre_mm"] if row["way"] == "sequential" else 0.0)
+        assert row["tre_mm"] == pytest.approx(row["start_tre_mm"] if row["method"] == "sequential" else 0.0)
         assert "key" not in row
         assert (row["status"], row["reason"]) == ("converged", "It was told.")
         assert (row["applications"], row["seconds"]) == (7, 0.5)
@@ -111,9 +111,9 @@ def test_the_table_says_what_was_compared(tmp_path: Path) -> None:
     assert table["paper"]["ratio"] == 31.0
     assert (table["shown"], table["n_cases"]) == (1, 2)
     assert {"duotomo", "torch"} <= set(table["versions"])
-    names = ("name", "label", "family", "whose", "settings")
-    assert [tuple(way[name] for name in names) for way in table["ways"]] == [
-        (name, name, name, "ours", repr(SETTINGS)) for name in ("sequential", "simultaneous")
+    names = ("name", "label", "family", "origin", "settings")
+    assert [tuple(method[name] for name in names) for method in table["methods"]] == [
+        (name, name, name, "ours", settings_to_dict(SETTINGS)) for name in ("sequential", "simultaneous")
     ]
 
 
@@ -125,7 +125,7 @@ def test_the_shown_case_is_kept_whole_and_others_only_as_rows(tmp_path: Path) ->
     assert set(os.listdir(case_folder(tmp_path, 2))) == rows
     assert read_study(case_folder(tmp_path, 1) / "study.h5").grid == GRID
     saved = read_result(case_folder(tmp_path, 1) / "simultaneous")
-    assert saved.settings == {"python": repr(SETTINGS)}
+    assert saved.settings == settings_to_dict(SETTINGS)
 
 
 def test_what_is_finished_is_not_computed_again(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_the_work_can_be_shared_and_the_table_comes_at_the_end(tmp_path: Path) -
     one, other, last = Counted(), Counted(), Counted()
     table, _ = run(one, tmp_path, cases=[2])
     assert (one.made, len(table["rows"])) == ([2], 2)
-    table, _ = run(other, tmp_path, ways=["simultaneous"])
+    table, _ = run(other, tmp_path, methods=["simultaneous"])
     assert other.calls == ALL[1:2]
     assert len(table["rows"]) == 3
     assert not (tmp_path / "table.json").exists()
@@ -187,17 +187,17 @@ def test_the_work_can_be_shared_and_the_table_comes_at_the_end(tmp_path: Path) -
 
 def test_cases_and_ways_that_are_not_there_are_refused(tmp_path: Path) -> None:
     for number in (0, 3):
-        with pytest.raises(DuotomoError, match=f"tiny: expected cases from 1 to 2; got {number}"):
+        with pytest.raises(DuotomoError, match=f"tiny: expected `cases` from 1 to 2; got {number}"):
             run(Counted(), tmp_path, cases=[number])
-    message = "tiny: expected one of the methods sequential, simultaneous; got 'best'"
+    message = "tiny: expected `methods` among sequential, simultaneous; got 'best'"
     with pytest.raises(DuotomoError, match=message):
-        run(Counted(), tmp_path, ways=["best"])
+        run(Counted(), tmp_path, methods=["best"])
     assert os.listdir(tmp_path) == []
 
 
 def test_rows_of_other_settings_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(Counted(), tmp_path)
-    monkeypatch.setattr("tests.experiments.tiny.SETTINGS", replace(SETTINGS, tolerance=0.5))
+    monkeypatch.setattr("tests.reproduction.tiny.SETTINGS", replace(SETTINGS, tolerance=0.5))
     other = Counted()
     message = r"expected .*case_01.sequential\.json to come from the same settings and device; got another"
     with pytest.raises(DuotomoError, match=message):
@@ -271,7 +271,7 @@ def test_levels_and_sizes_have_folders_of_their_own(tmp_path: Path) -> None:
     experiment = Counted().experiment
     folders = [
         folder_of(tmp_path, experiment, Plan(level=level, quick=quick))
-        for level in Level
+        for level in DataLevel
         for quick in (False, True)
     ]
     assert len(set(folders)) == 6
@@ -280,5 +280,5 @@ def test_levels_and_sizes_have_folders_of_their_own(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("A letter.", encoding="utf-8")
-    with pytest.raises(FileError, match=r"expected to make the folder .*case_01; got: .*another --out"):
+    with pytest.raises(FileError, match=r"expected to make the folder .*case_01; got: .*another place"):
         run(Counted(), tmp_path / "taken")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError
-from duotomo.experiments.third_party.segmentation import SKIN_MM, Segmented, otsu, segment
+from duotomo.reproduction.third_party.segmentation import SKIN_MM, Segmented, otsu, segment
 
 Mask = NDArray[np.bool_]
 

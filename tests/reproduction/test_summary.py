@@ -10,22 +10,19 @@ from typing import Any
 import pytest
 
 from duotomo.errors import DuotomoError
-from duotomo.report.reproduction_ratios import groups
-from duotomo.report.summary import (
-    Table,
-    lines,
-    orderings,
+from duotomo.reproduction.ratios import groups, orderings, ratios
+from duotomo.reproduction.summary import (
     outcomes,
     published,
     ratio_lines,
-    ratios,
-    read_table,
     remarks,
     start_mm,
     summary,
+    table_lines,
     unfinished,
 )
-from tests.report.reproduction_folder import WAYS, row, table, way, write_table
+from duotomo.reproduction.table import Table, read_table
+from tests.reproduction.written_folder import METHODS, method, row, table, write_table
 
 ENTRIES = [1.0, 2.0, 3.0, 10.0, 1.0, 2.0, 3.0, 20.0, 1.0, 2.0, 3.0, 30.0]
 
@@ -44,9 +41,9 @@ def two_cases(tmp_path: Path) -> Table:
         row(1, "known-motion", relative_error=0.05, tre_mm=0.0),
         row(2, "known-motion", relative_error=0.05, tre_mm=0.0, start_tre_mm=4.0),
     ]
-    # The start belongs to the case, whatever the way.
+    # The start belongs to the case, whatever the method.
     rows = [one | {"start_tre_mm": 6.0 if one["case"] == 1 else 4.0} for one in rows]
-    return read_table(write_table(tmp_path, table(WAYS, rows)))
+    return read_table(write_table(tmp_path, table(METHODS, rows)))
 
 
 def test_means_spreads_and_worst(two_cases: Table) -> None:
@@ -59,7 +56,7 @@ def test_means_spreads_and_worst(two_cases: Table) -> None:
     assert three.registered_relative_error is None
     assert (three.tre_mm.mean, three.tre_mm.worst) == (pytest.approx(0.3), 0.4)
     assert (three.applications, three.seconds) == (200.0, 1.5)
-    assert oracle.way.family == "known motion"
+    assert oracle.method.family == "known motion"
     start = start_mm(two_cases)
     assert (start.mean, start.worst) == (5.0, 6.0)
 
@@ -72,7 +69,7 @@ def test_entries_split_by_unit(two_cases: Table) -> None:
 
 def test_a_motion_is_found_below_a_millimetre_and_below_the_start(tmp_path: Path) -> None:
     rows = [row(case, "a", tre_mm=tre, start_tre_mm=start) for case, tre, start in _found_or_not()]
-    read = read_table(write_table(tmp_path, table([way("a", "iterative")], rows)))
+    read = read_table(write_table(tmp_path, table([method("a", "iterative")], rows)))
     assert summary(read)[0].n_found == 1
 
 
@@ -81,21 +78,21 @@ def _found_or_not() -> list[tuple[int, float, float]]:
 
 
 def test_a_single_case_has_no_deviation_and_no_worst(tmp_path: Path) -> None:
-    read = read_table(write_table(tmp_path, table([way("a", "iterative")], [row(1, "a")])))
+    read = read_table(write_table(tmp_path, table([method("a", "iterative")], [row(1, "a")])))
     assert summary(read)[0].relative_error.std is None
-    assert lines(read)[0] == ["method", "relative error", "TRE, mm", "found", "applications", "seconds"]
+    assert table_lines(read)[0] == ["method", "relative error", "TRE, mm", "found", "applications", "seconds"]
 
 
 def test_a_lost_run_makes_the_mean_infinite(tmp_path: Path) -> None:
     rows = [row(1, "a"), row(2, "a", relative_error=math.nan)]
-    read = read_table(write_table(tmp_path, table([way("a", "iterative")], rows)))
+    read = read_table(write_table(tmp_path, table([method("a", "iterative")], rows)))
     assert summary(read)[0].relative_error.mean == math.inf
-    assert lines(read)[-1][1] == "inf"
+    assert table_lines(read)[-1][1] == "inf"
 
 
 def test_lines_are_the_numbers(two_cases: Table) -> None:
-    header, start, first, *_, last = lines(two_cases)
-    assert len({len(one) for one in lines(two_cases)}) == 1
+    header, start, first, *_, last = table_lines(two_cases)
+    assert len({len(one) for one in table_lines(two_cases)}) == 1
     assert dict(zip(header, start, strict=True))["TRE, mm"] == "5.00 ± 1.41"
     assert dict(zip(header, first, strict=True)) == {
         "method": "sequential",
@@ -134,24 +131,24 @@ def test_ratios_compare_the_cases_that_both_ran(tmp_path: Path) -> None:
         row(1, "simultaneous", relative_error=0.1),
         row(3, "simultaneous", relative_error=7.0),
     ]
-    (ratio,) = ratios(read_table(write_table(tmp_path, table(WAYS, rows))))
+    (ratio,) = ratios(read_table(write_table(tmp_path, table(METHODS, rows))))
     assert (ratio.reference, ratio.registered) == (pytest.approx(2.0), pytest.approx(4.0))
 
 
 def test_no_error_at_all_is_infinitely_better(tmp_path: Path) -> None:
     rows = [row(1, "sequential"), row(1, "simultaneous", relative_error=0.0)]
-    (ratio,) = ratios(read_table(write_table(tmp_path, table(WAYS, rows))))
+    (ratio,) = ratios(read_table(write_table(tmp_path, table(METHODS, rows))))
     assert ratio.reference == math.inf
 
 
 def test_models_are_compared_among_themselves_and_share_the_known_motion(tmp_path: Path) -> None:
     families = ("sequential", "simultaneous")
-    ways = [way(f"{f}-{m}", f) for m in ("affine", "bspline") for f in families]
-    ways += [way("known-motion", "known motion")]
-    ways += [way(f"plain-{f}", f, "paper") for f in families]
-    rows = [row(1, one["name"], relative_error=0.1 + n) for n, one in enumerate(ways)]
-    read = read_table(write_table(tmp_path, table(ways, rows)))
-    assert [(whose, model, [one.name for one in some]) for whose, model, some in groups(read)] == [
+    methods = [method(f"{f}-{m}", f) for m in ("affine", "bspline") for f in families]
+    methods += [method("known-motion", "known motion")]
+    methods += [method(f"plain-{f}", f, "paper") for f in families]
+    rows = [row(1, one["name"], relative_error=0.1 + n) for n, one in enumerate(methods)]
+    read = read_table(write_table(tmp_path, table(methods, rows)))
+    assert [(origin, model, [one.name for one in some]) for origin, model, some in groups(read)] == [
         ("ours", "affine", ["sequential-affine", "simultaneous-affine", "known-motion"]),
         ("ours", "bspline", ["sequential-bspline", "simultaneous-bspline", "known-motion"]),
         ("paper", "", ["plain-sequential", "plain-simultaneous"]),
@@ -165,7 +162,7 @@ def test_models_are_compared_among_themselves_and_share_the_known_motion(tmp_pat
         ("plain-sequential", "simultaneous-affine"),
         ("plain-sequential", "simultaneous-bspline"),
     ]
-    assert [(one.whose, one.model) for one in orderings(read)] == [
+    assert [(one.origin, one.model) for one in orderings(read)] == [
         ("ours", "affine"),
         ("ours", "bspline"),
         ("paper", ""),
@@ -191,14 +188,14 @@ def test_orderings(
     names = ("sequential", "iterative", "simultaneous")
     rows = [row(1, name, relative_error=error) for name, error in zip(names, errors, strict=True)]
     rows[0]["registered_relative_error"] = registered
-    (one,) = orderings(read_table(write_table(tmp_path, table(WAYS, rows))))
+    (one,) = orderings(read_table(write_table(tmp_path, table(METHODS, rows))))
     assert one.families == ("simultaneous", "iterative", "sequential")
     assert (one.holds, one.holds_registered) == (holds, holds_registered)
 
 
 def test_ways_of_one_family_have_no_ordering_and_no_ratio(tmp_path: Path) -> None:
-    ways = [way(f"split-{n}-{n}", "simultaneous", "paper") for n in (1, 5)]
-    read = read_table(write_table(tmp_path, table(ways, [row(1, one["name"]) for one in ways])))
+    methods = [method(f"split-{n}-{n}", "simultaneous", "paper") for n in (1, 5)]
+    read = read_table(write_table(tmp_path, table(methods, [row(1, one["name"]) for one in methods])))
     assert orderings(read) == ratios(read) == ()
     assert len(ratio_lines(read)) == 1
 
@@ -223,22 +220,22 @@ def test_remarks_tell_the_paper_the_ratios_and_the_trouble(two_cases: Table) -> 
 
 def test_what_has_not_run_is_said(tmp_path: Path) -> None:
     rows = [row(1, "a"), row(2, "a"), row(1, "b")]
-    ways = [way("a", "sequential"), way("b", "iterative")]
-    read = read_table(write_table(tmp_path, table(ways, rows, n_cases=5)))
+    methods = [method("a", "sequential"), method("b", "iterative")]
+    read = read_table(write_table(tmp_path, table(methods, rows, n_cases=5)))
     assert (read.n_whole, read.n_run, read.n_cases) == (1, 2, 5)
     assert "Not finished: 1 of 5 cases ran with all methods (a 2, b 1)." in remarks(read)[0]
-    whole = read_table(write_table(tmp_path, table(ways, [*rows, row(2, "b")])))
+    whole = read_table(write_table(tmp_path, table(methods, [*rows, row(2, "b")])))
     assert unfinished(whole) == []
 
 
 def test_an_experiment_that_the_paper_has_no_numbers_for(tmp_path: Path) -> None:
-    read = read_table(write_table(tmp_path, table(WAYS, [row(1, "iterative")], paper=None)))
+    read = read_table(write_table(tmp_path, table(METHODS, [row(1, "iterative")], paper=None)))
     assert published(read) == outcomes(read) == []
 
 
 def test_what_a_later_duotomo_adds_is_passed_over(tmp_path: Path) -> None:
     rows = [row(1, "iterative", colour="green")]
-    assert read_table(write_table(tmp_path, table(WAYS, rows, mood="good"))).rows[0].case == 1
+    assert read_table(write_table(tmp_path, table(METHODS, rows, mood="good"))).rows[0].case == 1
 
 
 def test_a_missing_table_is_named(tmp_path: Path) -> None:
@@ -249,30 +246,33 @@ def test_a_missing_table_is_named(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "no rows": (table(WAYS, []), "no rows"),
-    "not an object": ({}, "no 'ways'"),
-    "strange way": (table(WAYS, [row(1, "magic")]), r"rows of \['magic'\], which are not among"),
-    "twice": (table(WAYS, [row(1, "iterative")] * 2), "two rows of one way on one case"),
-    "same names": (table([WAYS[0]] * 2, [row(1, "sequential")]), "ways of the same name"),
-    "family": (table([way("a", "magic")], [row(1, "a")]), "the way 'a' of family 'magic'"),
-    "entries": (table(WAYS, [row(1, "iterative", entries=[1.0])]), "1 entries of case 1, not 12"),
+    "no rows": (table(METHODS, []), "no rows"),
+    "not an object": ({}, "no 'methods'"),
+    "strange method": (table(METHODS, [row(1, "magic")]), r"rows of \['magic'\], which are not among"),
+    "twice": (table(METHODS, [row(1, "iterative")] * 2), "two rows of one method on one case"),
+    "same names": (table([METHODS[0]] * 2, [row(1, "sequential")]), "methods of the same name"),
+    "family": (table([method("a", "magic")], [row(1, "a")]), "the method 'a' of family 'magic'"),
+    "entries": (table(METHODS, [row(1, "iterative", entries=[1.0])]), "1 entries of case 1, not 12"),
     "no number": (
-        table(WAYS, [row(1, "iterative", tre_mm="far")]),
+        table(METHODS, [row(1, "iterative", tre_mm="far")]),
         "tre_mm 'far' of case 1, which is no number",
     ),
-    "no TRE": (table(WAYS, [row(1, "iterative", tre_mm=None)]), "tre_mm None of case 1, which is no number"),
+    "no TRE": (
+        table(METHODS, [row(1, "iterative", tre_mm=None)]),
+        "tre_mm None of case 1, which is no number",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_wrong_tables_are_refused(tmp_path: Path, name: str) -> None:
     content, match = BAD[name]
-    with pytest.raises(DuotomoError, match=f"as `duotomo reproduce` wrote it; got: .*{match}.*Run it again"):
+    with pytest.raises(DuotomoError, match=f"as `reproduce` wrote it; got: .*{match}.*Run it again"):
         read_table(write_table(tmp_path, content))
 
 
 def test_a_torn_table_is_refused(tmp_path: Path) -> None:
-    whole = json.dumps(table(WAYS, [row(1, "iterative")]))
+    whole = json.dumps(table(METHODS, [row(1, "iterative")]))
     (tmp_path / "table.json").write_text(whole[: len(whole) // 2], encoding="utf-8")
-    with pytest.raises(DuotomoError, match=r"as `duotomo reproduce` wrote it; got: .*Run it again"):
+    with pytest.raises(DuotomoError, match=r"as `reproduce` wrote it; got: .*Run it again"):
         read_table(tmp_path)

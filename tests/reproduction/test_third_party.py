@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from duotomo.errors import DuotomoError, ShapeError
-from duotomo.experiments.third_party.breast_mr import breast_mr
-from duotomo.experiments.third_party.digibreast import FILE as DIGIBREAST
-from duotomo.experiments.third_party.digibreast import digibreast
-from duotomo.experiments.third_party.fda import FILE as FDA
-from duotomo.experiments.third_party.fda import fda_projections
-from duotomo.experiments.third_party.files import find, scipy_part
-from duotomo.experiments.third_party.victre import AFTER, BEFORE, victre, victre_change
 from duotomo.geometry import world_to_voxel
 from duotomo.io.file_error import FileError
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.sampled import Sampled
+from duotomo.reproduction.third_party.breast_mr import breast_mr
+from duotomo.reproduction.third_party.digibreast import FILE as DIGIBREAST
+from duotomo.reproduction.third_party.digibreast import digibreast
+from duotomo.reproduction.third_party.fda import FILE as FDA
+from duotomo.reproduction.third_party.fda import fda_projections
+from duotomo.reproduction.third_party.files import find, scipy_part
+from duotomo.reproduction.third_party.victre import AFTER, BEFORE, victre, victre_change
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("DUOTOMO_DATA", ROOT.parent / "shared" / "data"))

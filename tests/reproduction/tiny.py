@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from duotomo.experiments import Case, Experiment, Level, Plan, SetUp, Way
-from duotomo.experiments.case import Scans
-from duotomo.experiments.paper import Published
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods import Checkpoint, Model, OnRecord, Record, Result, Settings
+from duotomo.methods import Checkpoint, Result, Settings
 from duotomo.phantoms import Ellipsoid, Toroid
-from duotomo.solvers import Status
-from duotomo.transforms import Affine, Transform
+from duotomo.reproduction import Case, ComparedMethod, DataLevel, Experiment, Plan, SetUp
+from duotomo.reproduction.case import Scans
+from duotomo.reproduction.paper import Published
+from duotomo.solvers import OnStep, Status, Step
+from duotomo.transforms import Affine, Motion
 
 GRID = VolumeGrid.on_detector((12, 14, 14), (4.0, 4.0, 4.0), gap_mm=5.0)
 SCAN = Acquisition.arc(
@@ -38,49 +38,45 @@ RING = Toroid(
 AFFINE = Affine(GRID)
 STILL = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 PAPER = Published(better="simultaneous", ratio=31.0, relative_error={"sequential": 0.0057}, mse={})
-SETTINGS = Settings.staged(GRID, Model("affine"))
+SETTINGS = Settings.staged(GRID, Affine)
 
 
-def shift(*translation_mm: float) -> torch.Tensor:
-    """Return the parameters of a translation."""
-    return AFFINE.params(matrix=STILL, translation_mm=translation_mm)
+def shift(*translation_mm: float) -> Motion:
+    """Return a translation."""
+    return Motion(AFFINE, AFFINE.params(matrix=STILL, translation_mm=translation_mm))
+
+
+UNMOVED = shift(0.0, 0.0, 0.0)
 
 
 def tiny_case(number: int = 1, *, seed: int | None = None) -> Case:
     """Return a case whose ring moves by 3 mm along x and -4 mm along z, once for each number."""
     scans = Scans(grid=GRID, acquisition=SCAN, seed=seed)
-    return scans.moved_by(RING, AFFINE, shift(3.0 * number, 0.0, -4.0 * number), number=number)
+    return scans.moved_by(RING, shift(3.0 * number, 0.0, -4.0 * number), {"number": number})
 
 
-def result_of(
-    case: Case,
-    transform: Transform,
-    params: torch.Tensor,
-    volume: torch.Tensor | None = None,
-    **changes: Any,
-) -> Result:
+def result_of(case: Case, motion: Motion, volume: torch.Tensor | None = None, **changes: Any) -> Result:
     """Return what a method would have that found this motion and this volume, the truth unless given."""
     return Result(
         **{
             "method": "simultaneous",
             "grid": case.study.grid,
             "volume": case.truth if volume is None else volume,
-            "transforms": (transform,),
-            "params": (params,),
+            "motions": (motion,),
             "status": Status.CONVERGED,
             "reason": "It was told.",
             "applications": 7,
             "seconds": 0.5,
-            "history": (RECORD,),
+            "history": (STEP,),
             **changes,
         }
     )
 
 
-RECORD = Record(
+STEP = Step(
     stage=0,
     what="affine at 4 mm",
-    step=1,
+    number=1,
     objective=1.0,
     gradient_norm=1.0,
     step_size=1.0,
@@ -93,10 +89,10 @@ Hook = Callable[[Case, Checkpoint | None], None]
 
 @dataclass
 class Counted:
-    """An experiment of two cases and two ways, and what was computed for it.
+    """An experiment of two cases and two methods, and what was computed for it.
 
-    made: cases that were made. calls: (way, case) in their order. hooks: what a way does before it returns,
-    such as to go wrong.
+    made: cases that were made. calls: (method, case) in their order. hooks: what a method does before it
+    returns, such as to go wrong.
     """
 
     n_cases: int = 2
@@ -110,7 +106,7 @@ class Counted:
             name="tiny",
             title="A tiny ring",
             paper=PAPER,
-            levels=(Level.AS_PUBLISHED, Level.HONEST),
+            levels=(DataLevel.AS_PUBLISHED, DataLevel.HONEST),
             at=self._at,
         )
 
@@ -119,19 +115,18 @@ class Counted:
             self.made.append(number)
             return tiny_case(number)
 
-        ways = tuple(self._way(name) for name in ("sequential", "simultaneous"))
-        return SetUp(about={"grid": repr(GRID)}, n_cases=self.n_cases, make=make, shown=1, ways=ways)
+        methods = tuple(self._method(name) for name in ("sequential", "simultaneous"))
+        return SetUp(about={"grid": repr(GRID)}, n_cases=self.n_cases, make=make, shown=1, methods=methods)
 
-    def _way(self, name: str) -> Way:
+    def _method(self, name: str) -> ComparedMethod:
         def run(
-            case: Case, settings: Settings, on_step: OnRecord | None, checkpoint: Checkpoint | None
+            case: Case, settings: Settings, on_step: OnStep | None, checkpoint: Checkpoint | None
         ) -> Result:
             self.calls.append((name, case.about["number"]))
             if on_step is not None:
-                on_step(RECORD)
+                on_step(STEP)
             if name in self.hooks:
                 self.hooks[name](case, checkpoint)
-            found = case.params if name == "simultaneous" else AFFINE.identity()
-            return result_of(case, AFFINE, found)
+            return result_of(case, case.motion if name == "simultaneous" else UNMOVED)
 
-        return Way(name=name, label=name, family=name, whose="ours", settings=SETTINGS, run=run)
+        return ComparedMethod(name=name, label=name, family=name, origin="ours", settings=SETTINGS, run=run)

@@ -10,9 +10,9 @@ import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.io import write_result, write_study, write_transform, write_volume
-from duotomo.methods import Record, Result, Study, Visit
-from duotomo.solvers import Status
-from duotomo.transforms import Affine, BSpline, Transform
+from duotomo.methods import Result, Study, Visit
+from duotomo.solvers import Status, Step
+from duotomo.transforms import Affine, BSpline, Motion, Transform
 
 GRID = VolumeGrid.on_detector((8, 8, 8), (5.0, 5.0, 5.0), gap_mm=5.0)
 THINNER = VolumeGrid.on_detector((7, 8, 8), (5.0, 5.0, 5.0), gap_mm=5.0)
@@ -33,16 +33,16 @@ PAPER = {
 }
 
 
-def way(name: str, family: str, whose: str = "ours", label: str | None = None) -> dict[str, Any]:
-    """Return a way of a table."""
-    return {"name": name, "label": label or name, "family": family, "whose": whose, "settings": "Settings()"}
+def method(name: str, family: str, origin: str = "ours", label: str | None = None) -> dict[str, Any]:
+    """Return a method of a table."""
+    return {"name": name, "label": label or name, "family": family, "origin": origin, "settings": {}}
 
 
-WAYS = [
-    way("sequential", "sequential"),
-    way("iterative", "iterative"),
-    way("simultaneous", "simultaneous"),
-    way("known-motion", "known motion", label="known motion"),
+METHODS = [
+    method("sequential", "sequential"),
+    method("iterative", "iterative"),
+    method("simultaneous", "simultaneous"),
+    method("known-motion", "known motion", label="known motion"),
 ]
 
 
@@ -50,7 +50,7 @@ def row(case: int, name: str, **numbers: Any) -> dict[str, Any]:
     """Return a row of a table; what is not given is plain."""
     return {
         "case": case,
-        "way": name,
+        "method": name,
         "about": {},
         "start_tre_mm": 6.0,
         "relative_error": 0.1,
@@ -72,7 +72,7 @@ def row(case: int, name: str, **numbers: Any) -> dict[str, Any]:
     }
 
 
-def table(ways: list[dict[str, Any]], rows: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
+def table(methods: list[dict[str, Any]], rows: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
     """Return a table as the runner writes it."""
     return {
         "experiment": "toroid-simultaneous",
@@ -83,7 +83,7 @@ def table(ways: list[dict[str, Any]], rows: list[dict[str, Any]], **changes: Any
         "about": {"grid": "8 x 8 x 8", "size_mm": [40.0, 40.0, 40.0], "n_views": 11},
         "paper": PAPER,
         "versions": {"duotomo": "0.1.0", "torch": "2.6"},
-        "ways": ways,
+        "methods": methods,
         "shown": 1,
         "n_cases": len({one["case"] for one in rows}),
         "rows": rows,
@@ -100,7 +100,7 @@ def write_table(folder: Path, content: dict[str, Any]) -> Path:
 
 def write_folder(
     folder: Path,
-    ways: list[dict[str, Any]],
+    methods: list[dict[str, Any]],
     *,
     n_cases: int = 1,
     transform: Transform | None = None,
@@ -119,18 +119,18 @@ def write_folder(
             registered_relative_error=0.3 if one["family"] == "sequential" else None,
         )
         for case in range(1, n_cases + 1)
-        for one in ways
+        for one in methods
     ]
-    write_table(folder, table(ways, rows, **changes))
+    write_table(folder, table(methods, rows, **changes))
     home = folder / "case_01"
     home.mkdir()
     transform = transform or Affine(GRID)
     study = Study(grid=GRID, visits=tuple(_visit(seed, moving if seed else None) for seed in range(2)))
     write_volume(home / "truth.nii.gz", _random(GRID, 5), GRID)
     write_volume(home / "moved.nii.gz", _random(moving, 6), moving)
-    write_transform(home / "truth.tfm", transform, _params(transform, 1), grid=moving)
+    write_transform(home / "truth.tfm", _motion(transform, 1), grid=moving)
     write_study(home / "study.h5", study)
-    for number, one in enumerate(ways):
+    for number, one in enumerate(methods):
         (home / one["name"]).mkdir()
         result = _result(one["family"], transform, number, moving)
         write_result(home / one["name"], result, study=study, settings={})
@@ -146,9 +146,9 @@ def _random(grid: VolumeGrid, seed: int) -> torch.Tensor:
     return 0.05 * torch.rand(grid.shape, generator=torch.Generator().manual_seed(seed))
 
 
-def _params(transform: Transform, seed: int) -> torch.Tensor:
+def _motion(transform: Transform, seed: int) -> Motion:
     shifts = torch.rand(transform.n_params, generator=torch.Generator().manual_seed(seed))
-    return 0.3 * (shifts.double() - 0.5)
+    return Motion(transform, 0.3 * (shifts.double() - 0.5))
 
 
 def _result(family: str, transform: Transform, seed: int, moving: VolumeGrid) -> Result:
@@ -156,10 +156,10 @@ def _result(family: str, transform: Transform, seed: int, moving: VolumeGrid) ->
     if family in ("sequential", "iterative"):
         others = {"visit_2": _random(moving, 20 + seed), "visit_2_registered": _random(GRID, 30 + seed)}
     history = [
-        Record(
+        Step(
             stage=step // 3,
             what="affine of visit 2 at 5 mm" if step == 2 else "volume at 5 mm",
-            step=step + 1,
+            number=step + 1,
             objective=float("inf") if step == 5 else 10.0 / (step + 1),
             gradient_norm=1.0,
             step_size=1.0,
@@ -174,8 +174,7 @@ def _result(family: str, transform: Transform, seed: int, moving: VolumeGrid) ->
         volume=_random(GRID, 40 + seed),
         others=others,
         grids={"visit_2": moving} if others and moving != GRID else {},
-        transforms=(transform,),
-        params=(_params(transform, seed),),
+        motions=(_motion(transform, seed),),
         status=Status.STEP_LIMIT,
         reason="The limit of 6 steps was reached.",
         applications=20,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 
+from duotomo.errors import GeometryError
 from duotomo.geometry._values import counts, dump_json, factors, lengths_mm, load_json
 
 _AXES = ("z", "y", "x")
@@ -17,9 +18,17 @@ class VolumeGrid:
     Along each axis, voxel i covers `low_mm + [i, i + 1] * spacing_mm`, with `low_mm = center_mm - size_mm /
     2`.
 
-    shape: voxels along (z, y, x). spacing_mm: voxel edges (z, y, x). center_mm: the middle of the box (z, y,
-    x).
+    Parameters
+    ----------
+    shape : tuple of int
+        Voxels along (z, y, x).
+    spacing_mm : tuple of float
+        Edges of a voxel, (z, y, x).
+    center_mm : tuple of float
+        Middle of the box, (z, y, x).
 
+    Examples
+    --------
     >>> VolumeGrid(shape=(2, 4, 6), spacing_mm=(1, 0.5, 0.5), center_mm=(1, 1, 0)).high_mm
     (2.0, 2.0, 1.5)
     """
@@ -40,15 +49,31 @@ class VolumeGrid:
     def on_detector(
         cls, shape: tuple[int, int, int], spacing_mm: tuple[float, float, float], *, gap_mm: float = 0.0
     ) -> VolumeGrid:
-        """Return the grid that rests `gap_mm` above the detector, at the chest wall, centred under the sweep.
+        """Return the grid that rests above the detector, at the chest wall, centred under the sweep.
 
         Its low faces are z = gap_mm and y = 0; x runs from -size/2 to size/2.
 
+        Parameters
+        ----------
+        shape : tuple of int
+            Voxels along (z, y, x).
+        spacing_mm : tuple of float
+            Edges of a voxel, (z, y, x).
+        gap_mm : float
+            From the detector to the lowest voxels.
+
+        Returns
+        -------
+        VolumeGrid
+            Of that shape and spacing.
+
+        Examples
+        --------
         >>> VolumeGrid.on_detector((2, 4, 6), (1.0, 0.5, 0.5), gap_mm=20).low_mm
         (20.0, 0.0, -1.5)
         """
-        n_z, n_y, n_x = counts("VolumeGrid.on_detector", "shape", shape, _AXES)
         where = "VolumeGrid.on_detector"
+        n_z, n_y, n_x = counts(where, "shape", shape, _AXES)
         d_z, d_y, d_x = lengths_mm(where, "spacing_mm", spacing_mm, _AXES, positive=True)
         return cls(
             shape=(n_z, n_y, n_x),
@@ -80,10 +105,22 @@ class VolumeGrid:
         return math.prod(self.shape)
 
     def coarsen(self, factor: int | tuple[int, int, int]) -> VolumeGrid:
-        """Return the grid whose voxels are unions of `factor` voxels (z, y, x) of this one.
+        """Return the grid whose voxels are unions of voxels of this one.
 
         The low corner stays; `shape = ceil(shape / factor)`, so the high faces may move outwards.
 
+        Parameters
+        ----------
+        factor : int or tuple of int
+            Voxels united along (z, y, x).
+
+        Returns
+        -------
+        VolumeGrid
+            With the same low corner.
+
+        Examples
+        --------
         >>> VolumeGrid.on_detector((5, 4, 6), (1, 1, 1)).coarsen(2).shape
         (3, 2, 3)
         """
@@ -93,8 +130,20 @@ class VolumeGrid:
         return self._from_low_corner((n_z, n_y, n_x), (d_z, d_y, d_x))
 
     def refine(self, factor: int | tuple[int, int, int]) -> VolumeGrid:
-        """Return the grid that cuts every voxel into `factor` voxels (z, y, x); the box stays.
+        """Return the grid that cuts every voxel into several; the box stays.
 
+        Parameters
+        ----------
+        factor : int or tuple of int
+            Into how many along (z, y, x).
+
+        Returns
+        -------
+        VolumeGrid
+            With the same box.
+
+        Examples
+        --------
         >>> VolumeGrid.on_detector((1, 2, 3), (1, 1, 1)).refine((1, 2, 2)).spacing_mm
         (1.0, 0.5, 0.5)
         """
@@ -103,9 +152,52 @@ class VolumeGrid:
         d_z, d_y, d_x = (d / f for d, f in zip(self.spacing_mm, by, strict=True))
         return self._from_low_corner((n_z, n_y, n_x), (d_z, d_y, d_x))
 
-    def to_json(self) -> str:
-        """Return the JSON text that `from_json` reads.
+    def slab(self, start: int, stop: int) -> VolumeGrid:
+        """Return some slices of this grid, for work that is done piece by piece.
 
+        Parameters
+        ----------
+        start, stop : int
+            The first slice along z, and the one after the last.
+
+        Returns
+        -------
+        VolumeGrid
+            Of `stop - start` slices, where they are.
+
+        Raises
+        ------
+        GeometryError
+            Unless `0 <= start < stop <= shape[0]`.
+
+        Examples
+        --------
+        >>> VolumeGrid.on_detector((5, 4, 6), (2, 1, 1)).slab(1, 3).low_mm
+        (2.0, 0.0, -3.0)
+        """
+        n_z, n_y, n_x = self.shape
+        if not 0 <= start < stop <= n_z:
+            raise GeometryError(
+                f"VolumeGrid.slab: expected 0 <= start < stop <= {n_z}; got {start} and {stop}. Choose "
+                f"slices of the grid."
+            )
+        middle_mm = self.low_mm[0] + (start + stop) / 2 * self.spacing_mm[0]
+        return VolumeGrid(
+            shape=(stop - start, n_y, n_x),
+            spacing_mm=self.spacing_mm,
+            center_mm=(middle_mm, *self.center_mm[1:]),
+        )
+
+    def to_json(self) -> str:
+        """Return the grid as JSON.
+
+        Returns
+        -------
+        str
+            What `from_json` reads.
+
+        Examples
+        --------
         >>> grid = VolumeGrid.on_detector((1, 2, 3), (1, 1, 1))
         >>> VolumeGrid.from_json(grid.to_json()) == grid
         True
@@ -114,7 +206,23 @@ class VolumeGrid:
 
     @classmethod
     def from_json(cls, text: str) -> VolumeGrid:
-        """Return the grid that `to_json` wrote."""
+        """Return the grid that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            As JSON.
+
+        Returns
+        -------
+        VolumeGrid
+            Equal to the one written.
+
+        Raises
+        ------
+        GeometryError
+            If the text is not a grid's.
+        """
         fields = load_json("VolumeGrid", ("shape", "spacing_mm", "center_mm"), text)
         return cls(shape=fields["shape"], spacing_mm=fields["spacing_mm"], center_mm=fields["center_mm"])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +14,12 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.breast_shape import BreastShape
+from duotomo.phantoms.density import Density
 
 if TYPE_CHECKING:
     from duotomo.phantoms.breast_anatomy import Parts
 
 _SMALLEST_MM = 10.0
-
-
-class Density(Enum):
-    """The BI-RADS density of a breast, by the fibroglandular share of the volume inside the skin."""
-
-    A = 0.07
-    B = 0.18
-    C = 0.38
-    D = 0.62
 
 
 class BreastTissue(IntEnum):
@@ -57,7 +49,8 @@ class Breast:
     """An uncompressed breast of random anatomy, the same at every resolution.
 
     Fat and gland are mixed by a power-law texture, whose threshold is set so that gland, ligaments and ducts
-    fill the share `density.value` of the volume inside the skin. Nothing lies behind the chest wall.
+    fill the share `density.fibroglandular_share` of the volume inside the skin. Nothing lies behind the
+    chest wall.
 
     shape: the outline; the nipple stands out of it. seed: of the anatomy. energy_kev: of the X-rays.
     skin_mm: thickness of the skin. nipple_radius_mm: 0 for none.
@@ -163,5 +156,5 @@ class Breast:
             skin_mm=self.skin_mm,
             nipple_radius_mm=self.nipple_radius_mm,
             n_ducts=self.n_ducts,
-            dense_share=self.density.value,
+            dense_share=self.density.fibroglandular_share,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,17 +15,12 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms.compression import Compression
 from duotomo.phantoms.compression_mesh import Floats
+from duotomo.phantoms.phantom import Phantom
 from duotomo.transforms import DisplacementField
 
 _LATTICE_MM = 1.5
 # Voxels that are warped at once: enough to keep all cores busy, few beside the volumes themselves.
 _SLAB_VOXELS = 8_000_000
-
-
-class Voxelised(Protocol):
-    """Whatever can say its attenuation, 1/mm, on a grid: (z, y, x)."""
-
-    def voxels(self, grid: VolumeGrid) -> NDArray[Any]: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,7 +45,7 @@ class Compressed:
     (0.05, 0.0)
     """
 
-    phantom: Voxelised
+    phantom: Phantom
     compression: Compression
     rest_spacing_mm: float = 0.5
     margin_mm: float = 8.0
@@ -80,7 +75,7 @@ class Compressed:
         n_z, n_y, n_x = grid.shape
         n_slab = max(1, _SLAB_VOXELS // (n_y * n_x * oversample**3))
         for start in range(0, n_z, n_slab):
-            slab = _slab(grid, start, min(start + n_slab, n_z))
+            slab = grid.slab(start, min(start + n_slab, n_z))
             if self._in_air(slab):
                 continue
             warped = field.warp(params, rest_grid, slab.refine(oversample))(rest)
@@ -116,13 +111,3 @@ def _around(grid: VolumeGrid) -> VolumeGrid:
     """Return a lattice that reaches beyond the grid, since a displacement field fades where it ends."""
     n_z, n_y, n_x = (math.ceil(size / _LATTICE_MM) + 2 for size in grid.size_mm)
     return VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(_LATTICE_MM,) * 3, center_mm=grid.center_mm)
-
-
-def _slab(grid: VolumeGrid, start: int, stop: int) -> VolumeGrid:
-    _, n_y, n_x = grid.shape
-    middle = (start + stop) / 2 * grid.spacing_mm[0] + grid.low_mm[0]
-    return VolumeGrid(
-        shape=(stop - start, n_y, n_x),
-        spacing_mm=grid.spacing_mm,
-        center_mm=(middle, *grid.center_mm[1:]),
-    )

@@ -20,6 +20,8 @@ from duotomo.phantoms.compression_map import BodyMap
 from duotomo.phantoms.compression_mesh import BodyMesh, Floats, Ints, half_ellipsoid, library, signed_volumes
 from duotomo.phantoms.compression_solver import Body, Plates
 from duotomo.phantoms.compression_tissue import ElasticTissue
+from duotomo.phantoms.lattice_motion import LATTICE_MM, sampled_motion
+from duotomo.transforms import Motion
 
 _COARSEST = 2
 _LATTICE_MM = 1.5
@@ -161,15 +163,33 @@ def motion_between(
     moving: Compression,
     grid: VolumeGrid,
     *,
-    lattice_mm: float = _LATTICE_MM,
-    dtype: torch.dtype = torch.float64,
-) -> torch.Tensor:
-    """Return how far the tissue at each voxel centre of the moving grid is from where the reference has it.
+    shift_mm: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    lattice_mm: float = LATTICE_MM,
+) -> Motion:
+    """Return the motion of the tissue from one compression of a body to another.
 
-    `u(x) = from_rest_reference(to_rest_moving(x)) - x`, (xyz, z, y, x) in mm: what `DisplacementField(grid)`
-    takes as `displacement_mm` to map moving to reference.
+    `T(x) = from_rest_reference(to_rest_moving(x - shift))`.
+
+    Parameters
+    ----------
+    reference, moving : Compression
+        Of the same body.
+    grid : VolumeGrid
+        Of the moving visit.
+    shift_mm : tuple of float
+        How far the body was shifted after the moving compression, (x, y, z) in mm.
+    lattice_mm : float
+        Distance between the points where the motion is taken; it is linear between them.
+
+    Returns
+    -------
+    Motion
+        Of a `DisplacementField` over `grid`, moving_to_reference.
     """
-    return _sampled(lambda points: reference.from_rest(moving.to_rest(points)), grid, lattice_mm, dtype)
+    shift = np.asarray(shift_mm)
+    return sampled_motion(
+        lambda points: reference.from_rest(moving.to_rest(points - shift)), grid, lattice_mm=lattice_mm
+    )
 
 
 def _sampled(

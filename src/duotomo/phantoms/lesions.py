@@ -12,16 +12,9 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms.lesion_calcifications import CalcificationCluster
 from duotomo.phantoms.lesion_mass import SpiculatedMass
+from duotomo.phantoms.phantom import Phantom
 
 __all__ = ["CalcificationCluster", "Lesion", "SpiculatedMass", "WithLesions"]
-
-
-class Host(Protocol):
-    """A phantom that lesions can be put into."""
-
-    def voxels(self, grid: VolumeGrid, *, dtype: DTypeLike = ...) -> NDArray[Any]:
-        """Return attenuation, 1/mm, (z, y, x)."""
-        ...
 
 
 class Lesion(Protocol):
@@ -51,7 +44,7 @@ class WithLesions:
     [0.07858, 0.05]
     """
 
-    phantom: Host
+    phantom: Phantom
     lesions: tuple[Lesion, ...]
     energy_kev: float = 20.0
 

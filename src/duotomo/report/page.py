@@ -101,8 +101,8 @@ def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any]
         element = f"volume-{len(volumes)}"
         blocks.append(_block(element, nifti_gzip(numbers, shown.grid, shown.slope)))
         volumes.append({"name": name, "title": title_of(name, shown.numbers), "element": element})
-    for number, (transform, params) in enumerate(saved.transforms):
-        found = page_deformation(transform, params, saved.grid)
+    for number, motion in enumerate(saved.motions):
+        found = page_deformation(motion, saved.grid)
         element = f"deformation-{number}"
         blocks.append(_block(element, found.packed()))
         lattice = {"shape": found.shape, "spacing": found.spacing_mm, "first": found.first_mm}

@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-from duotomo.methods.state import Record
 from duotomo.report.figure import COLOURS
+from duotomo.solvers import Step
 
 WIDTH, HEIGHT = 336, 168
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 10, 34
 
 
-def course_svg(history: Sequence[Record]) -> str:
+def course_svg(history: Sequence[Step]) -> str:
     """Return the objective by step on a logarithmic scale, one line for each stage; "" without steps."""
-    points = [(r.step, r.objective, r.stage, r.what) for r in history if 0 < r.objective < math.inf]
+    points = [(s.number, s.objective, s.stage, s.what) for s in history if 0 < s.objective < math.inf]
     if len(points) < 2:
         return ""
     steps = [step for step, *_ in points]

@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
-from duotomo.transforms import Transform
-from duotomo.transforms.inversion import invert_points
+from duotomo.transforms import Motion, invert_points
 
 MOST_POINTS = 32
 """Of the lattice along an axis: deformations are smooth."""
@@ -40,13 +39,13 @@ class PageDeformation:
         return gzip.compress(self.fields.astype("<f4").tobytes(), mtime=0)
 
 
-def page_deformation(transform: Transform, params: torch.Tensor, grid: VolumeGrid) -> PageDeformation:
+def page_deformation(motion: Motion, grid: VolumeGrid) -> PageDeformation:
     """Return T^-1 and the determinants of T in the reference frame, on a lattice over the grid.
 
     >>> from duotomo.transforms import Translation
     >>> grid = VolumeGrid.on_detector((4, 4, 4), (1.0, 1.0, 1.0))
     >>> shift = Translation(grid)
-    >>> found = page_deformation(shift, shift.params(translation_mm=(3.0, 0.0, 0.0)), grid)
+    >>> found = page_deformation(Motion(shift, shift.params(translation_mm=(3.0, 0.0, 0.0))), grid)
     >>> found.first_mm, found.fields[:, 0, 0, 0].tolist()
     ((-2.0, 0.0, 0.0), [-5.0, 0.0, 0.0, 0.0])
     """
@@ -57,8 +56,8 @@ def page_deformation(transform: Transform, params: torch.Tensor, grid: VolumeGri
     ]
     z, y, x = torch.meshgrid(*along, indexing="ij")
     points = torch.stack([x, y, z], dim=-1).reshape(-1, 3)
-    before = invert_points(transform, params, points, tolerance_mm=TOLERANCE_MM, max_steps=30)
-    determinants = torch.linalg.det(transform.jacobian(params, before.xyz_mm).detach())
+    before = invert_points(motion, points, tolerance_mm=TOLERANCE_MM, max_steps=30)
+    determinants = torch.linalg.det(motion.jacobian(before.xyz_mm).detach())
     log2 = torch.log2(determinants.clamp_min(1e-6))
     fields = torch.cat([before.xyz_mm.detach().T, log2[None]])
     lost = (before.residual_mm > 10 * TOLERANCE_MM) | (determinants <= 0)

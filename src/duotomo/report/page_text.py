@@ -83,7 +83,7 @@ def _section(title: str, body: str) -> str:
 
 
 def _head(saved: SavedResult, shown: PageVolumes) -> str:
-    n_visits = len(saved.transforms) + 1
+    n_visits = len(saved.motions) + 1
     visits = "one visit" if n_visits == 1 else f"{n_visits} visits"
     z, y, x = saved.grid.shape
     dz, dy, dx = saved.grid.spacing_mm
@@ -125,13 +125,13 @@ def _checks(index: Mapping[str, Any]) -> str:
 
 
 def _motion(saved: SavedResult, index: Mapping[str, Any]) -> str:
-    if not saved.transforms:
+    if not saved.motions:
         return ""
     parts = [
         '<p class="soft">From a point of the visit to the same tissue in the reference. x: along the tube\'s '
         "travel, y: from the chest wall to the nipple, z: from the detector to the source.</p>"
     ]
-    for number, described in enumerate(index["transforms"], start=2):
+    for number, described in enumerate(index["motions"], start=2):
         rows: Rows = [("Model", f"{described['model']}, {len(described['params'])} parameters")]
         rows += physical_rows(described.get("physical") or {})
         parts.append(f"<h3>Visit {number}</h3>{table(rows)}")
@@ -143,8 +143,8 @@ def _course(saved: SavedResult) -> str:
     if not chart:
         return ""
     stages: dict[int, str] = {}
-    for record in saved.history:
-        stages.setdefault(record.stage, record.what)
+    for step in saved.history:
+        stages.setdefault(step.stage, step.what)
     named = " · ".join(f"{number + 1}: {what}" for number, what in stages.items())
     said = "Objective by step, a colour for each stage."
     return f'<p class="soft">{said}</p>{chart}<p class="soft">{escape(named)}</p>'

@@ -73,7 +73,7 @@ def in_reference_frame(saved: SavedResult) -> dict[str, torch.Tensor]:
     """Return the volumes that lie in the reference frame, the reference first, on the result's grid."""
     found = {name: volume for name, volume in saved.others.items() if name == "visit_1"}
     found["volume"] = saved.volume
-    for number in range(2, len(saved.transforms) + 2):
+    for number in range(2, len(saved.motions) + 2):
         name = registered_name(number)
         if name in saved.others:
             found[name] = saved.others[name]

@@ -1,4 +1,4 @@
-"""Scans that see all of a body."""
+"""Scans that have all of a body in view."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 from duotomo.geometry import Acquisition, VolumeGrid
 
 
-def catching(grid: VolumeGrid) -> Acquisition:
-    """Return 11 views over 50 degrees on a detector that catches all of a grid's shadow."""
+def acquisition_covering(grid: VolumeGrid) -> Acquisition:
+    """Return 11 views over 50 degrees on a detector that holds the projections of a whole grid."""
     source_mm, half_angle_rad = 660.0, math.radians(25)
     high_z, high_y, high_x = grid.high_mm
     # The outermost source sees the grid's upper corner furthest out.

@@ -9,17 +9,16 @@ from typing import Any
 
 import torch
 
-from duotomo.experiments.acquisitions import catching
-from duotomo.experiments.case import Case, Remembered, Scans
-from duotomo.experiments.experiment import Experiment, SetUp
-from duotomo.experiments.motions import MODERATE, random_affine
-from duotomo.experiments.paper import BREAST_MR as PUBLISHED
-from duotomo.experiments.plan import Level, Plan
-from duotomo.experiments.way import compared_ways
 from duotomo.geometry import VolumeGrid
-from duotomo.methods import Model
-from duotomo.phantoms import Breast, BreastShape, Density, Sampled
-from duotomo.simulate.scanning import Phantom
+from duotomo.phantoms import Breast, BreastShape, Cached, Density, Phantom, Sampled
+from duotomo.reproduction.acquisitions import acquisition_covering
+from duotomo.reproduction.case import Case, Scans
+from duotomo.reproduction.compared_method import compared_methods
+from duotomo.reproduction.data_level import DataLevel
+from duotomo.reproduction.experiment import Experiment, SetUp
+from duotomo.reproduction.motions import MODERATE, random_affine
+from duotomo.reproduction.paper import BREAST_MR as PUBLISHED
+from duotomo.reproduction.plan import Plan
 from duotomo.transforms import Affine
 
 NAME = "breast-mr"
@@ -43,8 +42,6 @@ NIPPLE_MM = 3.0
 N_STEPS, QUICK_N_STEPS = 400, 120
 """At full resolution, at most: breasts take longer than rings."""
 
-AFFINE = Model("affine")
-
 
 @lru_cache(maxsize=1)
 def _small_breast() -> tuple[Phantom, VolumeGrid]:
@@ -58,12 +55,12 @@ def _small_breast() -> tuple[Phantom, VolumeGrid]:
     radii_mm = (grid.size_mm[2] / 2 - air_mm, length_mm, grid.size_mm[0] / 2 - air_mm)
     shape = BreastShape(center_mm=(0.0, wall_mm, center[0]), radii_mm=radii_mm)
     breast = Breast(shape=shape, density=Density.C, seed=1, skin_mm=1.0, nipple_radius_mm=NIPPLE_MM)
-    return Remembered(breast), grid
+    return Cached(breast.voxels), grid
 
 
 def _real_breast(plan: Plan, patient: str) -> tuple[Phantom, VolumeGrid]:
     """Return a woman's breast, and the box that it fits into."""
-    from duotomo.experiments.third_party.breast_mr import breast_mr
+    from duotomo.reproduction.third_party.breast_mr import breast_mr
 
     found = breast_mr(plan.data_folder(NAME), patient=patient, mediolateral=True)
     center_z, center_y, x = found.grid.center_mm
@@ -92,7 +89,7 @@ def _around(grid: VolumeGrid) -> VolumeGrid:
 
 
 def _body(plan: Plan, number: int) -> tuple[Phantom, VolumeGrid]:
-    if plan.level is Level.REAL:
+    if plan.level is DataLevel.REAL:
         phantom, box = _real_breast(plan, PATIENTS[(number - 1) % len(PATIENTS)])
         coarser = 3
     else:
@@ -102,27 +99,27 @@ def _body(plan: Plan, number: int) -> tuple[Phantom, VolumeGrid]:
 
 
 def _at(plan: Plan) -> SetUp:
-    if plan.level is Level.REAL:
+    if plan.level is DataLevel.REAL:
         plan.data_folder(NAME)
 
     def make(number: int) -> Case:
         phantom, grid = _body(plan, number)
         scans = Scans(
             grid=grid,
-            acquisition=catching(grid),
-            seed=None if plan.level is Level.AS_PUBLISHED else number,
+            acquisition=acquisition_covering(grid),
+            seed=None if plan.level is DataLevel.AS_PUBLISHED else number,
             device=plan.device,
         )
         transform, seed = Affine(grid), FIRST_SEED + number - 1
         about: dict[str, Any] = {"motion_seed": seed, "grid": repr(grid)}
-        if plan.level is Level.REAL:
+        if plan.level is DataLevel.REAL:
             about["patient"] = PATIENTS[(number - 1) % len(PATIENTS)]
-        return scans.moved_by(phantom, transform, random_affine(transform, seed, MODERATE), **about)
+        return scans.moved_by(phantom, random_affine(transform, seed, MODERATE), about)
 
     n_cases = 2 if plan.quick else N_MOTIONS
     about = {
         "body": "breasts of two women, segmented from magnetic resonance images, mediolateral view"
-        if plan.level is Level.REAL
+        if plan.level is DataLevel.REAL
         else "a small procedural breast, density C, in air",
         "energy": "20 keV",
         "acquisition": "11 views over 50 degrees, source to detector 660 mm, pixels as wide as voxels",
@@ -132,14 +129,14 @@ def _at(plan: Plan) -> SetUp:
     }
     # Settings depend on the grid; that of the women differs a little, in the number of voxels only.
     n_steps = QUICK_N_STEPS if plan.quick else N_STEPS
-    ways = compared_ways(plan, _body(plan, 1)[1], AFFINE, n_steps=n_steps)
-    return SetUp(about=about, n_cases=n_cases, make=make, shown=min(8, n_cases), ways=ways)
+    methods = compared_methods(plan, _body(plan, 1)[1], Affine, n_steps=n_steps)
+    return SetUp(about=about, n_cases=n_cases, make=make, shown=min(8, n_cases), methods=methods)
 
 
 BREAST_MR = Experiment(
     name=NAME,
     title="Uncompressed breast, fifteen random affine motions",
     paper=PUBLISHED,
-    levels=tuple(Level),
+    levels=tuple(DataLevel),
     at=_at,
 )

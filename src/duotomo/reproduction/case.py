@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import DTypeLike, NDArray
 
 from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry.frame import voxel_to_world
 from duotomo.methods import Study, Visit
-from duotomo.simulate import same_grid_noise_free, scan
-from duotomo.simulate.scanning import Phantom
-from duotomo.transforms import Transform
-
-PHOTONS_PER_MM2 = 270_000.0
-"""In one view, without anything in the beam: near the FDA's ReconDBT example."""
+from duotomo.phantoms import Phantom
+from duotomo.simulate import SimulatedVisit, simulate_visit
+from duotomo.simulate.visit import PHOTONS_PER_MM2
+from duotomo.transforms import Motion
 
 MOST_POINTS = 100_000
 """At most about so many points of the object are moved to measure how far a motion is off."""
@@ -31,16 +28,24 @@ EDGE = 0.1
 class Case:
     """A study with two visits, and the truth about it.
 
-    truth: the volume of the reference visit, on the study's grid; moved: that of the moving visit, on its
-    own; both (z, y, x), 1/mm. transform, params: the motion, moving_to_reference. about: what a reader must
-    know to make the same case, for the table.
+    Parameters
+    ----------
+    study : Study
+        The two visits.
+    truth : torch.Tensor
+        Volume of the reference visit, (z, y, x) on the study's grid, 1/mm.
+    moved : torch.Tensor
+        Volume of the moving visit, (z, y, x) on its own grid, 1/mm.
+    motion : Motion
+        The true one, moving_to_reference.
+    about : dict
+        What a reader must know to make the same case, for the table.
     """
 
     study: Study
     truth: torch.Tensor = field(repr=False)
     moved: torch.Tensor = field(repr=False)
-    transform: Transform
-    params: torch.Tensor = field(repr=False)
+    motion: Motion
     about: dict[str, Any]
 
     @property
@@ -67,26 +72,26 @@ class Case:
         return self.moved > 0.1 * dense
 
 
-class Remembered:
-    """A phantom that is made once for every grid: the cases of an experiment share it."""
-
-    def __init__(self, phantom: Phantom) -> None:
-        self.phantom = phantom
-        self._made: dict[VolumeGrid, NDArray[Any]] = {}
-
-    def voxels(self, grid: VolumeGrid, *, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return attenuation, 1/mm, (z, y, x)."""
-        if grid not in self._made:
-            self._made[grid] = self.phantom.voxels(grid, dtype=np.float32)
-        return self._made[grid].astype(dtype, copy=False)
+CaseMaker = Callable[[int], Case]
+"""Makes the case of a number, from 1 on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scans:
     """How the two visits of a case are scanned.
 
-    seed: of the noise; None for data from the reconstruction's own grid, without noise. moving_grid: like the
-    reference's, unless given.
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Of the reference visit.
+    acquisition : Acquisition
+        Of both.
+    seed : int or None
+        Of the noise; None for data from the reconstruction's own grid, without noise.
+    moving_grid : VolumeGrid, optional
+        Of the moving visit, like the reference's unless given.
+    device : str
+        Of the projections.
     """
 
     grid: VolumeGrid
@@ -95,67 +100,84 @@ class Scans:
     moving_grid: VolumeGrid | None = None
     device: str = "cpu"
 
-    def moved_by(self, phantom: Phantom, transform: Transform, params: torch.Tensor, **about: Any) -> Case:
-        """Return the case of a phantom that a transform moves, moving_to_reference."""
-        motion = {"transform": transform, "params": params, "moving_grid": self.moving_grid}
-        truth = torch.from_numpy(phantom.voxels(self.grid, dtype=np.float32))
-        warp = transform.warp(params, self.grid, self.moving_grid)
-        first, second = self._scan(phantom, 0), self._scan(phantom, 1, **motion)
-        return self._case(first, second, truth, warp(truth), transform, params, about)
+    def moved_by(self, phantom: Phantom, motion: Motion, about: Mapping[str, Any]) -> Case:
+        """Return the case of a phantom that moves.
 
-    def of_pair(
-        self, reference: Phantom, moving: Phantom, transform: Transform, params: torch.Tensor, **about: Any
-    ) -> Case:
-        """Return the case of two phantoms, each in its own frame, between which the motion is known."""
-        moving_grid = self.moving_grid or self.grid
-        truth = torch.from_numpy(reference.voxels(self.grid, dtype=np.float32))
-        moved = torch.from_numpy(moving.voxels(moving_grid, dtype=np.float32))
-        first, second = self._scan(reference, 0), replace(self, grid=moving_grid)._scan(moving, 1)
-        return self._case(first, second, truth, moved, transform, params, about)
+        Parameters
+        ----------
+        phantom : Phantom
+            In the reference frame.
+        motion : Motion
+            Before the second visit, moving_to_reference.
+        about : mapping
+            What the table says of the case.
 
-    def _scan(self, phantom: Phantom, visit: int, **motion: Any) -> torch.Tensor:
-        if self.seed is None:
-            return same_grid_noise_free(phantom, self.grid, self.acquisition, device=self.device, **motion)
-        height_mm, width_mm = self.acquisition.pixel_spacing_mm
-        return scan(
+        Returns
+        -------
+        Case
+            With the phantom at both visits as the truth.
+        """
+        second = self._visit(1, phantom, self.grid, motion=motion, moving_grid=self.moving_grid)
+        return self._case(self._visit(0, phantom, self.grid), second, motion, about)
+
+    def of_pair(self, reference: Phantom, moving: Phantom, motion: Motion, about: Mapping[str, Any]) -> Case:
+        """Return the case of two phantoms, each in its own frame, between which the motion is known.
+
+        Parameters
+        ----------
+        reference, moving : Phantom
+            The same body at both visits.
+        motion : Motion
+            Between them, moving_to_reference.
+        about : mapping
+            What the table says of the case.
+
+        Returns
+        -------
+        Case
+            With both phantoms as the truth.
+        """
+        second = self._visit(1, moving, self.moving_grid or self.grid)
+        return self._case(self._visit(0, reference, self.grid), second, motion, about)
+
+    def _visit(
+        self,
+        number: int,
+        phantom: Phantom,
+        grid: VolumeGrid,
+        *,
+        motion: Motion | None = None,
+        moving_grid: VolumeGrid | None = None,
+    ) -> SimulatedVisit:
+        return simulate_visit(
             phantom,
-            self.grid,
+            grid,
             self.acquisition,
-            generator=torch.Generator(self.device).manual_seed(10 * self.seed + visit),
-            photons=PHOTONS_PER_MM2 * height_mm * width_mm,
-            **motion,
+            seed=None if self.seed is None else 10 * self.seed + number,
+            motion=motion,
+            moving_grid=moving_grid,
+            device=self.device,
         )
 
     def _case(
-        self,
-        first: torch.Tensor,
-        second: torch.Tensor,
-        truth: torch.Tensor,
-        moved: torch.Tensor,
-        transform: Transform,
-        params: torch.Tensor,
-        about: dict[str, Any],
+        self, first: SimulatedVisit, second: SimulatedVisit, motion: Motion, about: Mapping[str, Any]
     ) -> Case:
         visits = (
-            Visit(projections=first, acquisition=self.acquisition),
-            Visit(projections=second, acquisition=self.acquisition, grid=self.moving_grid),
+            Visit(projections=first.projections, acquisition=self.acquisition),
+            Visit(projections=second.projections, acquisition=self.acquisition, grid=self.moving_grid),
         )
         noise = {} if self.seed is None else {"noise_seed": self.seed, "photons_per_mm2": PHOTONS_PER_MM2}
         return Case(
             study=Study(grid=self.grid, visits=visits),
-            truth=truth,
-            moved=moved,
-            transform=transform,
-            params=params,
+            truth=first.truth,
+            moved=second.truth,
+            motion=motion,
             about={**about, **noise},
         )
 
 
 def _places(mask: torch.Tensor, grid: VolumeGrid) -> torch.Tensor:
+    """Return the centres of some voxels of a mask, evenly spread, (point, xyz)."""
     indices = torch.nonzero(mask)
-    indices = indices[:: max(1, -(-len(indices) // MOST_POINTS))].double()
-    low, spacing = torch.tensor(grid.low_mm).double(), torch.tensor(grid.spacing_mm).double()
-    return (low + (indices + 0.5) * spacing).flip(1)
-
-
-CaseMaker = Callable[[int], Case]
+    indices = indices[:: max(1, -(-len(indices) // MOST_POINTS))]
+    return torch.from_numpy(voxel_to_world(grid, indices.numpy()).copy())

@@ -7,13 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from duotomo.experiments.case import Case
-from duotomo.experiments.plan import Level, Plan
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import (
     Checkpoint,
-    Model,
-    OnRecord,
     Result,
     Settings,
     averaged,
@@ -22,6 +18,11 @@ from duotomo.methods import (
     simultaneous,
     with_known_motion,
 )
+from duotomo.reproduction.case import Case
+from duotomo.reproduction.data_level import DataLevel
+from duotomo.reproduction.plan import Plan
+from duotomo.solvers import OnStep
+from duotomo.transforms import LatticeModel, Model
 
 N_STEPS = 120
 """At full resolution, at most, unless an experiment needs more."""
@@ -32,95 +33,106 @@ UNBROKEN = 200
 N_TURNS, STEPS_OF_TURN, TURN_STIFFNESS = 6, 15, 10.0
 """Turns at the end of the iterative method, the steps of each, and how much stiffer a B-spline is in them."""
 
-Run = Callable[[Case, Settings, OnRecord | None, Checkpoint | None], Result]
+Run = Callable[[Case, Settings, OnStep | None, Checkpoint | None], Result]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
-    """One method with its settings.
+class ComparedMethod:
+    """One method with its settings, as an experiment compares it with others.
 
-    name: of its files. label: for people. family: which of the paper's methods it is, "sequential",
-    "iterative", "simultaneous" or "known motion". whose: "paper" for its own plain algorithm, "ours" for the
-    staged one with priors. passes: how often the stages are gone through, such as once for each visit, for
-    the time left.
+    Parameters
+    ----------
+    name : str
+        Of its files.
+    label : str
+        In tables and figures.
+    family : str
+        Which of the paper's methods it is: "sequential", "iterative", "simultaneous" or "known motion".
+    origin : str
+        "paper" for its own plain algorithm, "ours" for the staged one with priors.
+    settings : Settings
+        Of the method.
+    run : callable
+        Takes the case, the settings, `on_step` and a checkpoint, and returns the `Result`.
+    passes : int
+        How often the stages are gone through, such as once for each visit, for the time left.
     """
 
     name: str
     label: str
     family: str
-    whose: str
+    origin: str
     settings: Settings
     run: Run
     passes: int = 1
 
 
 def _sequential(
-    case: Case, settings: Settings, on_step: OnRecord | None, checkpoint: Checkpoint | None
+    case: Case, settings: Settings, on_step: OnStep | None, checkpoint: Checkpoint | None
 ) -> Result:
     return sequential(case.study, settings, on_step=on_step, checkpoint=checkpoint)
 
 
 def _simultaneous(
-    case: Case, settings: Settings, on_step: OnRecord | None, checkpoint: Checkpoint | None
+    case: Case, settings: Settings, on_step: OnStep | None, checkpoint: Checkpoint | None
 ) -> Result:
     return simultaneous(case.study, settings, on_step=on_step, checkpoint=checkpoint)
 
 
-def _known(case: Case, settings: Settings, on_step: OnRecord | None, checkpoint: Checkpoint | None) -> Result:
-    motion = [(case.transform, case.params)]
-    return with_known_motion(case.study, settings, motion, on_step=on_step, checkpoint=checkpoint)
+def _known(case: Case, settings: Settings, on_step: OnStep | None, checkpoint: Checkpoint | None) -> Result:
+    return with_known_motion(case.study, settings, [case.motion], on_step=on_step, checkpoint=checkpoint)
 
 
 def _iterative(
     case: Case,
     settings: Settings,
-    on_step: OnRecord | None,
+    on_step: OnStep | None,
     checkpoint: Checkpoint | None,
     **options: Any,
 ) -> Result:
     return iterative(case.study, settings, on_step=on_step, checkpoint=checkpoint, **options)
 
 
-def staged_ways(
+def staged_methods(
     grid: VolumeGrid, model: Model, *, suffix: str = "", n_steps: int = N_STEPS
-) -> tuple[Way, ...]:
+) -> tuple[ComparedMethod, ...]:
     """Return our three methods with one model. n_steps: at full resolution, at most."""
     settings = Settings.staged(grid, model, n_steps=n_steps)
     tail = f"-{suffix}" if suffix else ""
     words = f", {suffix}" if suffix else ""
     return (
-        Way(
+        ComparedMethod(
             name=f"sequential{tail}",
             label=f"sequential{words}",
             family="sequential",
-            whose="ours",
+            origin="ours",
             settings=settings,
             run=_sequential,
             passes=2,
         ),
-        Way(
+        ComparedMethod(
             name=f"iterative{tail}",
             label=f"iterative{words}",
             family="iterative",
-            whose="ours",
+            origin="ours",
             settings=_in_turns(settings),
             run=partial(_iterative, update=averaged, volume_steps=UNBROKEN),
             passes=2,
         ),
-        Way(
+        ComparedMethod(
             name=f"simultaneous{tail}",
             label=f"simultaneous{words}",
             family="simultaneous",
-            whose="ours",
+            origin="ours",
             settings=settings,
             run=_simultaneous,
         ),
     )
 
 
-def without_iterative(ways: Sequence[Way]) -> tuple[Way, ...]:
-    """Return all ways but the iterative ones: with a B-spline, every update would invert it."""
-    return tuple(way for way in ways if way.family != "iterative")
+def without_iterative(methods: Sequence[ComparedMethod]) -> tuple[ComparedMethod, ...]:
+    """Return all methods but the iterative ones: with a B-spline, every update would invert it."""
+    return tuple(method for method in methods if method.family != "iterative")
 
 
 def _in_turns(settings: Settings) -> Settings:
@@ -130,40 +142,40 @@ def _in_turns(settings: Settings) -> Settings:
     converge, since every turn begins its quasi-Newton memory anew.
     """
     last = settings.stages[-1]
-    spline = last.model is not None and last.model.control_shape is not None
-    turn = replace(last, n_steps=STEPS_OF_TURN, stiffness=TURN_STIFFNESS if spline else 1.0)
+    stiffness = TURN_STIFFNESS if isinstance(last.model, LatticeModel) else 1.0
+    turn = replace(last, n_steps=STEPS_OF_TURN, stiffness=stiffness)
     return replace(settings, stages=(*settings.stages, *(turn,) * N_TURNS))
 
 
-def compared_ways(
+def compared_methods(
     plan: Plan, grid: VolumeGrid, model: Model, *, n_steps: int = N_STEPS, with_iterative: bool = False
-) -> tuple[Way, ...]:
+) -> tuple[ComparedMethod, ...]:
     """Return our methods and the oracle; as published, the paper's own algorithms before them.
 
-    n_steps: of ours, at full resolution. with_iterative: as in `plain_ways`.
+    n_steps: of ours, at full resolution. with_iterative: as in `plain_methods`.
     """
-    ours = (*staged_ways(grid, model, n_steps=n_steps), oracle(grid, model, n_steps=n_steps))
-    if plan.level is not Level.AS_PUBLISHED:
+    ours = (*staged_methods(grid, model, n_steps=n_steps), oracle(grid, model, n_steps=n_steps))
+    if plan.level is not DataLevel.AS_PUBLISHED:
         return ours
     n_total = 100 if plan.quick else 1000
-    return (*plain_ways(model, n_total=n_total, with_iterative=with_iterative), *ours)
+    return (*plain_methods(model, n_total=n_total, with_iterative=with_iterative), *ours)
 
 
-def oracle(grid: VolumeGrid, model: Model, *, n_steps: int = N_STEPS) -> Way:
+def oracle(grid: VolumeGrid, model: Model, *, n_steps: int = N_STEPS) -> ComparedMethod:
     """Return our solver, told the true motion: what the data allow."""
-    return Way(
+    return ComparedMethod(
         name="known-motion",
         label="known motion",
         family="known motion",
-        whose="ours",
+        origin="ours",
         settings=Settings.staged(grid, model, n_steps=n_steps),
         run=_known,
     )
 
 
-def plain_ways(
+def plain_methods(
     model: Model, *, n_total: int, n_volume: int = 5, n_motion: int = 5, with_iterative: bool = False
-) -> tuple[Way, ...]:
+) -> tuple[ComparedMethod, ...]:
     """Return the paper's own algorithms: no prior, one resolution, zero volume, identity, alternation.
 
     n_total: steps in all. n_volume, n_motion: steps of a turn. with_iterative: the iterative method too,
@@ -171,11 +183,11 @@ def plain_ways(
     """
     n_turns = n_total // (n_volume + n_motion)
     settings = Settings.plain(model, n_turns=n_turns, volume_steps=n_volume, motion_steps=n_motion)
-    if model.control_shape is not None:
+    if isinstance(model, LatticeModel):
         # Thousands of central differences, one projection each, are beyond anyone's patience.
         settings = replace(settings, central_step=None)
-    common: dict[str, Any] = {"whose": "paper", "settings": settings}
-    between = Way(
+    common: dict[str, Any] = {"origin": "paper", "settings": settings}
+    between = ComparedMethod(
         name="plain-iterative",
         label="iterative, plain",
         family="iterative",
@@ -183,7 +195,7 @@ def plain_ways(
         **common,
     )
     return (
-        Way(
+        ComparedMethod(
             name="plain-sequential",
             label="sequential, plain",
             family="sequential",
@@ -191,7 +203,7 @@ def plain_ways(
             **common,
         ),
         *([between] if with_iterative else []),
-        Way(
+        ComparedMethod(
             name="plain-simultaneous",
             label="simultaneous, plain",
             family="simultaneous",
@@ -201,17 +213,19 @@ def plain_ways(
     )
 
 
-def splits(grid: VolumeGrid, model: Model, n_total: int, turns: Sequence[tuple[int, int]]) -> tuple[Way, ...]:
+def splits(
+    grid: VolumeGrid, model: Model, n_total: int, turns: Sequence[tuple[int, int]]
+) -> tuple[ComparedMethod, ...]:
     """Return the paper's alternation with turns of unlike lengths, and our coupled method beside them.
 
-    turns: steps of the volume and of the motion in one turn, `n_total` of both together in each way.
+    turns: steps of the volume and of the motion in one turn, `n_total` of both together in each method.
     """
     plain = (
-        Way(
+        ComparedMethod(
             name=f"split-{n_volume}-{n_motion}",
             label=f"{n_volume} volume + {n_motion} motion",
             family="simultaneous",
-            whose="paper",
+            origin="paper",
             settings=Settings.plain(
                 model,
                 n_turns=max(1, n_total // (n_volume + n_motion)),
@@ -222,4 +236,4 @@ def splits(grid: VolumeGrid, model: Model, n_total: int, turns: Sequence[tuple[i
         )
         for n_volume, n_motion in turns
     )
-    return (*plain, staged_ways(grid, model)[-1])
+    return (*plain, staged_methods(grid, model)[-1])

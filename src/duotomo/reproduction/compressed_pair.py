@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from duotomo.experiments.acquisitions import catching
-from duotomo.experiments.case import Case, Scans
-from duotomo.experiments.experiment import Experiment, SetUp
-from duotomo.experiments.motions import rotation
-from duotomo.experiments.paper import COMPRESSED_PAIR as PUBLISHED
-from duotomo.experiments.plan import Level, Plan
-from duotomo.experiments.way import Way, oracle, plain_ways, staged_ways, without_iterative
 from duotomo.geometry import VolumeGrid
-from duotomo.methods import Model
-from duotomo.phantoms import Breast, BreastShape, Density
-from duotomo.transforms import DisplacementField, Transform
+from duotomo.phantoms import (
+    Breast,
+    BreastShape,
+    Compressed,
+    Density,
+    compress,
+    motion_between,
+    sampled_motion,
+)
+from duotomo.reproduction.acquisitions import acquisition_covering
+from duotomo.reproduction.case import Case, Scans
+from duotomo.reproduction.compared_method import (
+    ComparedMethod,
+    oracle,
+    plain_methods,
+    staged_methods,
+    without_iterative,
+)
+from duotomo.reproduction.data_level import DataLevel
+from duotomo.reproduction.experiment import Experiment, SetUp
+from duotomo.reproduction.motions import rotation
+from duotomo.reproduction.paper import COMPRESSED_PAIR as PUBLISHED
+from duotomo.reproduction.plan import Plan
+from duotomo.transforms import Affine, BSpline
 
 NAME = "compressed-pair"
 SHAPE, SPACING_MM, SUPPORT_MM = (208, 208, 511), 0.215, 5.0
@@ -29,9 +41,6 @@ MOVING_LAYERS = 192
 
 ROLL_DEG = 5.0
 CONTROL_MM = 10.0
-LATTICE_MM = 2.0
-"""Between the points where the true motion is kept."""
-
 N_REAL, REAL_SPACING_MM, FRONT_MM, SIDE_MM = 3, 0.4, 6.0, 10.0
 FIRST_SEED = 3000
 
@@ -53,11 +62,8 @@ def _between_plates(plan: Plan) -> tuple[VolumeGrid, VolumeGrid]:
     return grids[0], grids[1]
 
 
-def _squeezed(plan: Plan) -> Case:
-    """Return a procedural breast, squeezed by finite elements to two thicknesses and turned between them."""
-    from duotomo.phantoms.compressed import Compressed
-    from duotomo.phantoms.compression import compress, motion_between
-
+def _compressed(plan: Plan) -> Case:
+    """Return a procedural breast, compressed by finite elements to two thicknesses, turned between them."""
     grid, moving_grid = _between_plates(plan)
     shape = BreastShape(center_mm=(0.0, 0.0, 30.0), radii_mm=(40.0, 34.0, 30.0))
     breast = Breast(shape=shape, density=Density.C, seed=1, nipple_radius_mm=3.0)
@@ -71,9 +77,6 @@ def _squeezed(plan: Plan) -> Case:
         )
         for one, roll_deg in ((grid, 0.0), (moving_grid, ROLL_DEG))
     ]
-    lattice = _lattice(moving_grid)
-    transform = DisplacementField(lattice)
-    params = transform.params(displacement_mm=motion_between(visits[0], visits[1], lattice))
     rest_mm = 1.0 if plan.quick else 0.25
     bodies = [Compressed(phantom=breast, compression=one, rest_spacing_mm=rest_mm) for one in visits]
     about = {
@@ -86,20 +89,21 @@ def _squeezed(plan: Plan) -> Case:
         )
     }
     scans = _scans(plan, grid, moving_grid, 1)
-    return scans.of_pair(bodies[0], bodies[1], transform, params, **about)
+    motion = motion_between(visits[0], visits[1], moving_grid)
+    return scans.of_pair(bodies[0], bodies[1], motion, about)
 
 
-def _squeezed_further(plan: Plan, number: int) -> Case:
-    """Return the FDA's compressed phantom, squeezed further, turned and shifted between the plates."""
-    from duotomo.experiments.third_party.victre import victre
+def _compressed_further(plan: Plan, number: int) -> Case:
+    """Return the FDA's compressed phantom, compressed further, turned and shifted between the plates."""
     from duotomo.phantoms.compression_mask import compress_mask
+    from duotomo.reproduction.third_party.victre import victre
 
     phantom = victre(plan.data_folder(NAME))
     generator = np.random.default_rng(FIRST_SEED + number - 1)
     factor, turn_deg = generator.uniform(0.92, 0.93), generator.uniform(-3, 3)
     shift_mm = np.array([*generator.uniform(-3, 3, 2), 0.0])
     coarse = phantom.grid.coarsen((10, 10, 10))
-    squeezed = compress_mask(
+    further = compress_mask(
         phantom.voxels(coarse) > 0.02, coarse, thickness_factor=factor, edge_mm=20.0 if plan.quick else 10.0
     )
     spacing_mm = 2.4 if plan.quick else REAL_SPACING_MM
@@ -110,22 +114,19 @@ def _squeezed_further(plan: Plan, number: int) -> Case:
     turn = rotation(0.0, 0.0, math.radians(turn_deg))
 
     def to_reference(points_mm: Floats) -> Floats:
-        straight: Floats = squeezed.to_rest((points_mm - middle - shift_mm) @ turn + middle)
+        straight: Floats = further.to_rest((points_mm - middle - shift_mm) @ turn + middle)
         return straight
 
-    transform, params = _sampled(to_reference, moving_grid)
+    about = {
+        "motion_seed": FIRST_SEED + number - 1,
+        "thickness_factor": round(factor, 4),
+        "turn_deg": round(turn_deg, 3),
+        "shift_mm": shift_mm.round(3).tolist(),
+        "volume_change": round(further.volume_change, 5),
+        "least_jacobian": round(further.least_jacobian, 4),
+    }
     scans = _scans(plan, grid, moving_grid, number)
-    return scans.moved_by(
-        phantom,
-        transform,
-        params,
-        motion_seed=FIRST_SEED + number - 1,
-        thickness_factor=round(factor, 4),
-        turn_deg=round(turn_deg, 3),
-        shift_mm=shift_mm.round(3).tolist(),
-        volume_change=round(squeezed.volume_change, 5),
-        least_jacobian=round(squeezed.least_jacobian, 4),
-    )
+    return scans.moved_by(phantom, sampled_motion(to_reference, moving_grid), about)
 
 
 def _room(body: VolumeGrid, spacing_mm: float, height_mm: float) -> VolumeGrid:
@@ -137,55 +138,37 @@ def _room(body: VolumeGrid, spacing_mm: float, height_mm: float) -> VolumeGrid:
     return VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(spacing_mm,) * 3, center_mm=center)
 
 
-def _lattice(grid: VolumeGrid) -> VolumeGrid:
-    n_z, n_y, n_x = (math.ceil(size / LATTICE_MM) + 3 for size in grid.size_mm)
-    return VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(LATTICE_MM,) * 3, center_mm=grid.center_mm)
-
-
-def _sampled(places: Callable[[Floats], Floats], grid: VolumeGrid) -> tuple[Transform, torch.Tensor]:
-    """Return the displacement field that takes points of a moving grid to their places."""
-    lattice = _lattice(grid)
-    z, y, x = (
-        low + (np.arange(n) + 0.5) * d
-        for low, n, d in zip(lattice.low_mm, lattice.shape, lattice.spacing_mm, strict=True)
-    )
-    points_mm = np.stack(np.meshgrid(z, y, x, indexing="ij")[::-1], axis=-1).reshape(-1, 3)
-    moved = (places(points_mm) - points_mm).T.reshape(3, *lattice.shape)
-    transform = DisplacementField(lattice)
-    return transform, transform.params(displacement_mm=torch.from_numpy(np.ascontiguousarray(moved)))
-
-
 def _scans(plan: Plan, grid: VolumeGrid, moving_grid: VolumeGrid, number: int) -> Scans:
     return Scans(
         grid=grid,
-        acquisition=catching(grid),
-        seed=None if plan.level is Level.AS_PUBLISHED else number,
+        acquisition=acquisition_covering(grid),
+        seed=None if plan.level is DataLevel.AS_PUBLISHED else number,
         moving_grid=moving_grid,
         device=plan.device,
     )
 
 
-def _ways(plan: Plan, grid: VolumeGrid) -> tuple[Way, ...]:
+def _methods(plan: Plan, grid: VolumeGrid) -> tuple[ComparedMethod, ...]:
     n_z, n_y, n_x = (round(size / CONTROL_MM) + 3 for size in grid.size_mm)
-    affine, spline = Model("affine"), Model("bspline", (n_z, n_y, n_x))
+    affine, spline = Affine, BSpline.shaped((n_z, n_y, n_x))
     n_steps = 60 if plan.quick else N_STEPS
-    ways = (
-        *staged_ways(grid, affine, suffix="affine", n_steps=n_steps),
-        *without_iterative(staged_ways(grid, spline, suffix="bspline", n_steps=n_steps)),
+    methods = (
+        *staged_methods(grid, affine, suffix="affine", n_steps=n_steps),
+        *without_iterative(staged_methods(grid, spline, suffix="bspline", n_steps=n_steps)),
         oracle(grid, spline, n_steps=n_steps),
     )
-    if plan.level is not Level.AS_PUBLISHED:
-        return ways
-    return (*plain_ways(affine, n_total=60 if plan.quick else 1000), *ways)
+    if plan.level is not DataLevel.AS_PUBLISHED:
+        return methods
+    return (*plain_methods(affine, n_total=60 if plan.quick else 1000), *methods)
 
 
 def _at(plan: Plan) -> SetUp:
-    real = plan.level is Level.REAL
+    real = plan.level is DataLevel.REAL
     if real:
         plan.data_folder(NAME)
 
     def make(number: int) -> Case:
-        return _squeezed_further(plan, number) if real else _squeezed(plan)
+        return _compressed_further(plan, number) if real else _compressed(plan)
 
     grid, moving_grid = _between_plates(plan)
     about: dict[str, Any] = {
@@ -212,13 +195,13 @@ def _at(plan: Plan) -> SetUp:
             "moving_grid": repr(moving_grid),
         }
     n_cases = (1 if plan.quick else N_REAL) if real else 1
-    return SetUp(about=about, n_cases=n_cases, make=make, shown=1, ways=_ways(plan, grid))
+    return SetUp(about=about, n_cases=n_cases, make=make, shown=1, methods=_methods(plan, grid))
 
 
 COMPRESSED_PAIR = Experiment(
     name=NAME,
     title="One breast under two compressions",
     paper=PUBLISHED,
-    levels=tuple(Level),
+    levels=tuple(DataLevel),
     at=_at,
 )

@@ -12,8 +12,8 @@ from duotomo.geometry import VolumeGrid
 from duotomo.report.control_grids import control_grids
 from duotomo.report.figure import Floats
 from duotomo.report.montage import montage
-from duotomo.report.reproduction_shown import Motion, Shown
-from duotomo.transforms import Affine, BSpline, Rigid, Translation
+from duotomo.reproduction.shown_case import Shown
+from duotomo.transforms import Affine, BSpline, Motion, Rigid, Translation
 
 LINES = 9
 """Of a lattice in each direction, where the motion has no control points."""
@@ -26,7 +26,7 @@ _LINEAR = (Affine, Rigid, Translation)
 
 def bends(motion: Motion) -> bool:
     """Return whether a motion is none that a matrix describes."""
-    return not isinstance(motion[0], _LINEAR)
+    return not isinstance(motion.transform, _LINEAR)
 
 
 def control_lattices(
@@ -34,11 +34,11 @@ def control_lattices(
 ) -> Iterator[Path]:
     """Draw the regular lattice in the middle of the moving grid, and where the motions take it."""
     points = torch.from_numpy(_lattice(true, grid))
-    for name, (transform, params) in found.items():
+    for name, motion in found.items():
         lattices = {
             "regular": points.numpy(),
-            "true": true[0].points(true[1], points).numpy(),
-            name: transform.points(params, points).numpy(),
+            "true": true.points(points).numpy(),
+            name: motion.points(points).numpy(),
         }
         yield from control_grids(
             out / f"control-grids{tail}-{name.replace(' ', '-')}",
@@ -51,7 +51,7 @@ def control_lattices(
 
 def _lattice(motion: Motion, grid: VolumeGrid) -> Floats:
     """Return points in the middle of a grid, (row, column, xyz): the control points, where there are some."""
-    transform = motion[0]
+    transform = motion.transform
     places = []
     for axis in (1, 2):
         low, high = grid.low_mm[axis], grid.high_mm[axis]

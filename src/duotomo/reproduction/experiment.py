@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from duotomo.errors import DuotomoError
-from duotomo.experiments.case import CaseMaker
-from duotomo.experiments.paper import Published
-from duotomo.experiments.plan import Level, Plan
-from duotomo.experiments.way import Way
+from duotomo.reproduction.case import CaseMaker
+from duotomo.reproduction.compared_method import ComparedMethod
+from duotomo.reproduction.data_level import DataLevel
+from duotomo.reproduction.paper import Published
+from duotomo.reproduction.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,14 +19,14 @@ class SetUp:
     """An experiment at one level and size.
 
     about: the set-up in words and numbers, for the table. make: returns case 1, 2, ... n_cases. shown: the
-    case whose volumes are kept and drawn. ways: what is compared on each case, in this order.
+    case whose volumes are kept and drawn. methods: what is compared on each case, in this order.
     """
 
     about: dict[str, Any]
     n_cases: int
     make: CaseMaker
     shown: int
-    ways: tuple[Way, ...]
+    methods: tuple[ComparedMethod, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class Experiment:
     name: str
     title: str
     paper: Published | None
-    levels: tuple[Level, ...]
+    levels: tuple[DataLevel, ...]
     at: Callable[[Plan], SetUp]
 
     def set_up(self, plan: Plan) -> SetUp:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable
@@ -14,13 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from duotomo.experiments.plan import Level, Plan
-from duotomo.experiments.runner import TABLE, finished
-from duotomo.experiments.third_party.fda import FdaScan, fda_projections
-from duotomo.experiments.third_party.files import scipy_part
 from duotomo.geometry import VolumeGrid
 from duotomo.io import write_volume
-from duotomo.io.durable import durable
+from duotomo.io.fingerprint import settings_key
 from duotomo.io.folder_lock import locked
 from duotomo.io.paths import make_folder
 from duotomo.io.result_folder import library_versions
@@ -35,9 +30,14 @@ from duotomo.reconstruct import (
     reconstruct,
 )
 from duotomo.reconstruct.algorithm import Algorithm
+from duotomo.reproduction.data_level import DataLevel
+from duotomo.reproduction.plan import Plan
+from duotomo.reproduction.rows import TABLE, WHERE, Row, read_row, write_json, write_row
+from duotomo.reproduction.third_party.fda import FdaScan, fda_projections
+from duotomo.reproduction.third_party.files import scipy_part
 
-NAME = "fda-projections"
-TITLE = "Projections simulated by the FDA: one lesion, six algorithms"
+FDA_NAME = "fda-projections"
+FDA_TITLE = "Projections simulated by the FDA: one lesion, six algorithms"
 
 THICKNESS_MM, WIDTH_MM = 50.0, 220.0
 """Of the grid, from the detector up and along x. The data do not say how thick the breast is."""
@@ -50,8 +50,11 @@ PEAK_MM, NEAR_MM, RING_MM = 5.0, 10.0, (6.0, 10.0)
 """From the lesion's centre: the peak is sought within the first; the spot, and what surrounds it, lie within
 the second; the surroundings of the lesion in its slice lie between the last two."""
 
-Row = dict[str, Any]
 Floats = NDArray[np.float64]
+
+
+_VERSION_1 = {"LeastSquares": "Cgls", "MlConvex": "Mlem", "TvLeastSquares": "TotalVariation"}
+"""Names of algorithms in rows of version 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,27 +94,52 @@ def grid_of(scan: FdaScan, *, quick: bool) -> VolumeGrid:
 
 
 def reproduce_fda(plan: Plan, folder: Path, *, on_row: Callable[[Row, bool], None]) -> dict[str, Any]:
-    """Reconstruct with every algorithm that is not finished yet, write `table.json`, and return it.
+    """Reconstruct with every algorithm that is not finished yet, and write the table.
 
-    Every algorithm leaves its volume and its row in files of its own when it ends. on_row: called with each
-    row, and whether it was finished in an earlier run.
+    Every algorithm leaves its volume and its row in files of its own when it ends.
+
+    Parameters
+    ----------
+    plan : Plan
+        Size, device and data.
+    folder : Path
+        To write to.
+    on_row : callable
+        Called with each row, and whether it was finished in an earlier run.
+
+    Returns
+    -------
+    dict
+        The table, as `table.json` has it.
+
+    Raises
+    ------
+    DuotomoError
+        If data are missing, or the folder holds rows of other settings.
     """
-    scan = fda_projections(plan.data_folder(NAME))
+    scan = fda_projections(plan.data_folder(FDA_NAME))
     grid = grid_of(scan, quick=plan.quick)
     rows = []
-    make_folder("duotomo reproduce", folder, choice="--out")
-    with locked("duotomo reproduce", folder):
+    make_folder(WHERE, folder)
+    with locked(WHERE, folder):
         for named in algorithms(scan, quick=plan.quick):
-            key = f"{plan.device} {grid!r} {named.settings}"
-            row = finished(folder / f"{named.name}.json", key)
+            keys = _keys(plan, grid, named)
+            row = read_row(folder / f"{named.name}.json", keys)
             before = row is not None
-            row = row or _run(named, scan, grid, plan.device, folder, key)
+            row = row or _run(named, scan, grid, plan.device, folder, keys[0])
             on_row(row, before)
-            rows.append({name: value for name, value in row.items() if name != "key"})
+            rows.append(row)
         table = _table(plan, scan, grid, rows)
-        with durable("duotomo reproduce", folder / TABLE) as fresh:
-            fresh.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+        write_json(folder / TABLE, table)
     return table
+
+
+def _keys(plan: Plan, grid: VolumeGrid, named: Named) -> tuple[str, str]:
+    """Return what a finished row must have been made with to be taken as it is: of this version, and of 1."""
+    name, options = named.settings.split("(", 1)
+    older = f"{_VERSION_1.get(name, name)}({options}"
+    place = f"{plan.device} {grid!r}"
+    return f"{place} {settings_key(named.algorithm)}", f"{place} {older}"
 
 
 def measures(volume: Floats, grid: VolumeGrid, scan: FdaScan) -> dict[str, Any]:
@@ -175,8 +203,7 @@ def _run(named: Named, scan: FdaScan, grid: VolumeGrid, device: str, folder: Pat
         "reason": solution.reason,
         "seconds": seconds,
     }
-    with durable("duotomo reproduce", folder / f"{named.name}.json") as fresh:
-        fresh.write_text(json.dumps({"key": key, **row}, indent=1) + "\n", encoding="utf-8")
+    write_row(folder / f"{named.name}.json", key, row)
     return row
 
 
@@ -184,9 +211,9 @@ def _table(plan: Plan, scan: FdaScan, grid: VolumeGrid, rows: list[Row]) -> dict
     # Of 20 keV, and of what the breast is made of.
     low, high = (JOHNS_YAFFE_20_KEV_PER_MM[tissue] for tissue in (Tissue.ADIPOSE, Tissue.GLANDULAR))
     return {
-        "experiment": NAME,
-        "title": TITLE,
-        "level": Level.REAL.value,
+        "experiment": FDA_NAME,
+        "title": FDA_TITLE,
+        "level": DataLevel.REAL.value,
         "quick": plan.quick,
         "device": plan.device,
         "about": {

@@ -8,14 +8,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from duotomo.experiments.runner import TABLE
 from duotomo.io import read_volume
 from duotomo.io.file_error import FileError, reason
 from duotomo.report.slices import slices
-from duotomo.report.summary import digits
-
-FDA = "fda-projections"
-"""The name of the experiment and of its folder."""
+from duotomo.reproduction.rows import TABLE
+from duotomo.reproduction.summary import digits
 
 WINDOW_PER_MM = (0.0, 0.12)
 """Attenuation drawn black and white: of the breast's tissues, with room above."""
@@ -23,7 +20,7 @@ WINDOW_PER_MM = (0.0, 0.12)
 
 @dataclass(frozen=True, kw_only=True)
 class FdaRow:
-    """One algorithm: what `duotomo.experiments.fda.measures` measured, and how long it took."""
+    """One algorithm: what `duotomo.reproduction.fda.measures` measured, and how long it took."""
 
     name: str
     label: str
@@ -77,7 +74,7 @@ def read_fda(folder: Path) -> FdaTable:
     except (OSError, ValueError, KeyError, TypeError) as error:
         came = f"no {error}" if isinstance(error, KeyError) else reason(error)
         raise FileError(
-            f"read_fda: expected {path} as `duotomo reproduce {FDA}` wrote it; got: {came}. Run it again."
+            f"read_fda: expected {path} as `reproduce_fda` wrote it; got: {came}. Run it again."
         ) from error
     return FdaTable(
         **{**given, "rows": rows, "lesion_center_mm": (x, y, z), "true_contrast_per_mm": (low, high)}

@@ -11,37 +11,38 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.io import SavedResult
-from duotomo.methods import Record
 from duotomo.report.cases import cases
 from duotomo.report.curves import objective_curves
 from duotomo.report.displacement import displacement_errors
 from duotomo.report.parameter_errors import parameter_errors
 from duotomo.report.profiles import profiles
 from duotomo.report.projections import projections
-from duotomo.report.reproduction_columns import columns
-from duotomo.report.reproduction_deformation import (
+from duotomo.report.slices import slices
+from duotomo.reproduction.columns import columns
+from duotomo.reproduction.deformation_figures import (
     UNIT,
     bends,
     control_lattices,
     difference_montage,
     montages,
 )
-from duotomo.report.reproduction_ratios import groups
-from duotomo.report.reproduction_shown import Motion, Shown, distances_mm, inside_of, middle_of, read_shown
-from duotomo.report.reproduction_table import Table, TableWay, read_table
-from duotomo.report.slices import slices
-from duotomo.report.summary import digits
+from duotomo.reproduction.ratios import groups
+from duotomo.reproduction.shown_case import Shown, distances_mm, inside_of, middle_of, read_shown
+from duotomo.reproduction.summary import digits
+from duotomo.reproduction.table import Table, TableMethod, read_table
+from duotomo.solvers import Step
+from duotomo.transforms import Motion
 
 FIGURES = "figures"
 MOST_COLUMNS = 5
 """Results in one figure, beside the truth; more go to the next figure."""
 
 Files = Iterator[Path]
-Way = tuple[TableWay, str]
-"""A way, and what it is called among those that it is drawn with."""
+Called = tuple[TableMethod, str]
+"""A method, and what it is called among those that it is drawn with."""
 
 
-def draw(folder: Path) -> list[Path]:
+def draw_experiment(folder: Path) -> list[Path]:
     """Draw the figures of one experiment at one level into `folder/figures`; return the files.
 
     Figures of a part that the folder does not have, such as the projections of a case that was not kept, are
@@ -51,18 +52,18 @@ def draw(folder: Path) -> list[Path]:
     table = read_table(folder)
     shown, out = read_shown(folder, table), folder / FIGURES
     files = [*_draw_phantom(shown, out), *_draw_projections(shown, out)]
-    for whose, model, ways in groups(table):
-        tail = ("-plain" if whose == "paper" else "") + (f"-{model}" if model else "")
-        called = list(zip(ways, _called(ways), strict=True))
+    for origin, model, methods in groups(table):
+        tail = ("-plain" if origin == "paper" else "") + (f"-{model}" if model else "")
+        called = list(zip(methods, _called(methods), strict=True))
         files += _draw_group(table, shown, called, out, tail)
         files += _draw_cases(table, called, out, tail)
     return files
 
 
-def _called(ways: Sequence[TableWay]) -> list[str]:
-    """Return short names that tell ways apart: their families, or else their labels."""
-    families = [way.family for way in ways]
-    return families if len(set(families)) == len(families) else [way.label for way in ways]
+def _called(methods: Sequence[TableMethod]) -> list[str]:
+    """Return short names that tell methods apart: their families, or else their labels."""
+    families = [method.family for method in methods]
+    return families if len(set(families)) == len(families) else [method.label for method in methods]
 
 
 def _draw_phantom(shown: Shown, out: Path) -> Files:
@@ -113,36 +114,36 @@ def _draw_projections(shown: Shown, out: Path) -> Files:
         yield from projections(out / "projections", visits=visits)
 
 
-def _draw_group(table: Table, shown: Shown, ways: Sequence[Way], out: Path, tail: str) -> Files:
+def _draw_group(table: Table, shown: Shown, methods: Sequence[Called], out: Path, tail: str) -> Files:
     volumes: dict[str, torch.Tensor] = {}
-    histories: dict[str, tuple[Record, ...]] = {}
+    histories: dict[str, tuple[Step, ...]] = {}
     motions: dict[str, Motion] = {}
     best = None
-    for way, name in ways:
+    for method, name in methods:
         # One at a time: a result of the largest experiment has three volumes of 88 MB.
-        result = shown.result(way)
+        result = shown.result(method)
         if result is None:
             continue
         histories[name] = result.history
-        if way.family != "known motion" and result.transforms:
-            motions[name] = result.transforms[0]
-        if way.family == "sequential" and "visit_2" in result.others:
+        if method.family != "known motion" and result.motions:
+            motions[name] = result.motions[0]
+        if method.family == "sequential" and "visit_2" in result.others:
             first = result.volume, result.grid
             second = result.others["visit_2"], result.grids.get("visit_2", result.grid)
             yield from _draw_visits(out / f"reconstructions{tail}", shown, first, second, "reconstruction of")
         if result.grid.shape == shown.grid.shape:
-            title, volume = _titled(table, way, name, result)
+            title, volume = _titled(table, method, name, result)
             volumes[title] = volume
-            best = title if way.family == "simultaneous" else best
+            best = title if method.family == "simultaneous" else best
     yield from _draw_results(shown, volumes, out, tail)
     yield from _draw_curves(histories, out, tail)
     yield from _draw_motions(shown, motions, None if best is None else volumes[best], out, tail)
 
 
-def _titled(table: Table, way: TableWay, name: str, result: SavedResult) -> tuple[str, torch.Tensor]:
-    """Return the volume that a way is judged by in the paper, and its name with the error."""
-    row = table.of(way).get(table.shown)
-    registered = result.others.get("visit_2_registered") if way.family == "sequential" else None
+def _titled(table: Table, method: TableMethod, name: str, result: SavedResult) -> tuple[str, torch.Tensor]:
+    """Return the volume that a method is judged by in the paper, and its name with the error."""
+    row = table.of(method).get(table.shown)
+    registered = result.others.get("visit_2_registered") if method.family == "sequential" else None
     if registered is None:
         error = None if row is None else row.relative_error
         return f"{name}\nerror {digits(error)}", result.volume
@@ -174,7 +175,7 @@ def _draw_results(shown: Shown, volumes: dict[str, torch.Tensor], out: Path, tai
         )
 
 
-def _draw_curves(histories: dict[str, tuple[Record, ...]], out: Path, tail: str) -> Files:
+def _draw_curves(histories: dict[str, tuple[Step, ...]], out: Path, tail: str) -> Files:
     kept = {name: _of_projections(history) for name, history in histories.items()}
     kept = {name: history for name, history in kept.items() if history}
     if not kept:
@@ -188,7 +189,7 @@ def _draw_curves(histories: dict[str, tuple[Record, ...]], out: Path, tail: str)
         for name, history in kept.items()
     }
     for stem, along, label in (
-        ("objective-steps", "step", "step"),
+        ("objective-steps", "number", "step"),
         ("objective-applications", "applications", "projector applications"),
     ):
         curves = {
@@ -204,7 +205,7 @@ def _draw_curves(histories: dict[str, tuple[Record, ...]], out: Path, tail: str)
         )
 
 
-def _of_projections(history: Sequence[Record]) -> list[Record]:
+def _of_projections(history: Sequence[Step]) -> list[Step]:
     """Return the steps whose objective is a misfit of projections, and has a logarithm.
 
     The iterative method also registers volumes; the last step of a run that diverged may be infinite.
@@ -239,9 +240,9 @@ def _draw_motions(
             yield from difference_montage(shown, recovered, out / f"montage-difference{tail}")
 
 
-def _draw_cases(table: Table, ways: Sequence[Way], out: Path, tail: str) -> Files:
-    rows = {name: table.of(way) for way, name in ways if way.family != "known motion"}
-    with_oracle = {name: table.of(way) for way, name in ways}
+def _draw_cases(table: Table, methods: Sequence[Called], out: Path, tail: str) -> Files:
+    rows = {name: table.of(method) for method, name in methods if method.family != "known motion"}
+    with_oracle = {name: table.of(method) for method, name in methods}
     for stem, label, some, error in (
         ("cases-tre", "mean target registration error, mm", rows, "tre_mm"),
         ("cases-error", "relative error", with_oracle, "relative_error"),

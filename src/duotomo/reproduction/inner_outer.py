@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from duotomo.experiments.case import Case
-from duotomo.experiments.experiment import Experiment, SetUp
-from duotomo.experiments.motions import LARGE, random_affine
-from duotomo.experiments.plan import Level, Plan
-from duotomo.experiments.toroid import AFFINE, FIRST_SEED, ROOM_MM, full_grid, setting_of
-from duotomo.experiments.way import splits
+from duotomo.reproduction.case import Case
+from duotomo.reproduction.compared_method import splits
+from duotomo.reproduction.data_level import DataLevel
+from duotomo.reproduction.experiment import Experiment, SetUp
+from duotomo.reproduction.motions import LARGE, random_affine
+from duotomo.reproduction.plan import Plan
+from duotomo.reproduction.toroid import FIRST_SEED, ROOM_MM, full_grid, setting_of
 from duotomo.transforms import Affine
 
 SPLITS = ((1, 1), (2, 2), (5, 5), (10, 10), (50, 50), (4, 1), (8, 2), (40, 10))
@@ -16,13 +17,13 @@ SPLITS = ((1, 1), (2, 2), (5, 5), (10, 10), (50, 50), (4, 1), (8, 2), (40, 10))
 
 def _at(plan: Plan) -> SetUp:
     setting = setting_of(
-        plan, "inner-outer", fills_the_cube=plan.level is Level.AS_PUBLISHED, room_mm=ROOM_MM
+        plan, "inner-outer", fills_the_cube=plan.level is DataLevel.AS_PUBLISHED, room_mm=ROOM_MM
     )
 
     def make(number: int) -> Case:
         transform = Affine(full_grid(setting.grid, plan))
-        params = random_affine(transform, FIRST_SEED + number - 1, LARGE)
-        return setting.scans(plan, number).moved_by(setting.phantom, transform, params)
+        motion = random_affine(transform, FIRST_SEED + number - 1, LARGE)
+        return setting.scans(plan, number).moved_by(setting.phantom, motion, {})
 
     n_total = 100 if plan.quick else 1000
     chosen = SPLITS[2:5:2] if plan.quick else SPLITS
@@ -30,14 +31,14 @@ def _at(plan: Plan) -> SetUp:
         "motion": "the first random motion of toroid-simultaneous",
         "steps": f"{n_total} in all, of volume and motion together, split into turns",
     }
-    ways = splits(setting.grid, AFFINE, n_total, chosen)
-    return SetUp(about=about, n_cases=1, make=make, shown=1, ways=ways)
+    methods = splits(setting.grid, Affine, n_total, chosen)
+    return SetUp(about=about, n_cases=1, make=make, shown=1, methods=methods)
 
 
 INNER_OUTER = Experiment(
     name="inner-outer",
     title="Inner and outer iterations of the alternation",
     paper=None,
-    levels=tuple(Level),
+    levels=tuple(DataLevel),
     at=_at,
 )

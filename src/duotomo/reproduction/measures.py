@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from duotomo.experiments.case import Case
 from duotomo.methods import Result
-from duotomo.transforms import Affine, Transform, folding, target_registration_error
+from duotomo.reproduction.case import Case
+from duotomo.transforms import Affine, Motion, folding, target_registration_error
 
 MOST_CHECKED = 2_000_000
 """Folding is looked for on a grid of at most about so many voxels."""
@@ -47,16 +47,12 @@ class Errors:
 
 def errors_of(case: Case, result: Result) -> Errors:
     """Return how far a result is from the truth of its case."""
-    transform, params = result.transforms[0], result.params[0].cpu()
+    found = Motion(result.motions[0].transform, result.motions[0].params.cpu())
     registered = result.others.get("visit_2_registered")
     volume_error, mse = _volume_errors(result.volume, case.truth)
     other_error, other_mse = (None, None) if registered is None else _volume_errors(registered, case.truth)
-    tre_mm = target_registration_error(
-        transform, params, case.points_mm, case.transform.points(case.params, case.points_mm)
-    )
-    off_mm = transform.points(params, case.edge_points_mm) - case.transform.points(
-        case.params, case.edge_points_mm
-    )
+    tre_mm = target_registration_error(found, case.points_mm, case.motion.points(case.points_mm))
+    off_mm = found.points(case.edge_points_mm) - case.motion.points(case.edge_points_mm)
     return Errors(
         relative_error=volume_error,
         mse=mse,
@@ -67,8 +63,8 @@ def errors_of(case: Case, result: Result) -> Errors:
         edge_tre_mm=float(off_mm.norm(dim=1).mean()),
         in_plane_mm=float(off_mm[:, :2].norm(dim=1).mean()),
         depth_mm=float(off_mm[:, 2].abs().mean()),
-        entries=_entry_errors(case, transform, params),
-        folded=_n_folded(case, transform, params),
+        entries=_entry_errors(case, found),
+        folded=_n_folded(case, found),
     )
 
 
@@ -77,26 +73,26 @@ def _volume_errors(volume: torch.Tensor, truth: torch.Tensor) -> tuple[float, fl
     return total_sq / float(truth.square().sum(dtype=torch.float64)), total_sq / truth.numel()
 
 
-def _entry_errors(case: Case, transform: Transform, params: torch.Tensor) -> tuple[float, ...] | None:
-    if not isinstance(case.transform, Affine) or not isinstance(transform, Affine):
+def _entry_errors(case: Case, found: Motion) -> tuple[float, ...] | None:
+    if not all(isinstance(one.transform, Affine) for one in (case.motion, found)):
         return None
     # Both move points as `c + A (x - c) + t` about the middle c of the same grid.
     z, y, x = case.study.grid.center_mm
     middle = torch.tensor([x, y, z], dtype=torch.float64)
-    entries = [_entries(one, p, middle) for one, p in ((transform, params), (case.transform, case.params))]
+    entries = [_entries(one, middle) for one in (found, case.motion)]
     return tuple((entries[0] - entries[1]).abs().reshape(-1).tolist())
 
 
-def _entries(transform: Transform, params: torch.Tensor, middle: torch.Tensor) -> torch.Tensor:
+def _entries(motion: Motion, middle: torch.Tensor) -> torch.Tensor:
     """Return [A | t] of an affine transform, (3, 4), with t the displacement of `middle`."""
     corners = torch.cat([middle[None], middle + torch.eye(3, dtype=torch.float64)])
-    moved = transform.points(params, corners)
+    moved = motion.points(corners)
     return torch.cat([(moved[1:] - moved[0]).T, (moved[0] - middle)[:, None]], dim=1)
 
 
-def _n_folded(case: Case, transform: Transform, params: torch.Tensor) -> int:
+def _n_folded(case: Case, found: Motion) -> int:
     grid, factor = case.moving_grid, 1
     while grid.n_voxels > MOST_CHECKED:
         factor *= 2
         grid = case.moving_grid.coarsen((factor, factor, factor))
-    return folding(transform, params, grid).n_folded
+    return folding(found, grid).n_folded

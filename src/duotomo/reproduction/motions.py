@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from duotomo.transforms import Affine, BSpline
+from duotomo.transforms import Affine, BSpline, Motion
 
 Matrix = NDArray[np.float64]
 
@@ -28,12 +28,12 @@ LARGE = Ranges(rotation_deg=15.0, scale=0.1, shear=0.1, translation_mm=8.0)
 MODERATE = Ranges(rotation_deg=10.0, scale=0.05, shear=0.05, translation_mm=5.0)
 
 
-def random_affine(transform: Affine, seed: int, ranges: Ranges) -> torch.Tensor:
-    """Return the parameters of a random rotation, shear, scaling and translation.
+def random_affine(transform: Affine, seed: int, ranges: Ranges) -> Motion:
+    """Return a random rotation, shear, scaling and translation.
 
     >>> from duotomo.geometry import VolumeGrid
     >>> transform = Affine(VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0)))
-    >>> bool((random_affine(transform, 3, LARGE) == random_affine(transform, 3, LARGE)).all())
+    >>> torch.equal(random_affine(transform, 3, LARGE).params, random_affine(transform, 3, LARGE).params)
     True
     """
     generator = np.random.default_rng(seed)
@@ -42,23 +42,23 @@ def random_affine(transform: Affine, seed: int, ranges: Ranges) -> torch.Tensor:
     shear = np.eye(3)
     shear[0, 1], shear[0, 2], shear[1, 2] = generator.uniform(-ranges.shear, ranges.shear, 3)
     shift = generator.uniform(-ranges.translation_mm, ranges.translation_mm, 3)
-    return transform.params(matrix=(turn @ shear @ scale).tolist(), translation_mm=shift.tolist())
+    params = transform.params(matrix=(turn @ shear @ scale).tolist(), translation_mm=shift.tolist())
+    return Motion(transform, params)
 
 
-def published_motion(transform: Affine) -> torch.Tensor:
+def published_motion(transform: Affine) -> Motion:
     """Return the paper's large motion: the body moves by (10, 0, -20) mm and turns by -30 degrees about y."""
     turn = rotation(0.0, math.radians(-30.0), 0.0)
     body = transform.params(matrix=turn.tolist(), translation_mm=(10.0, 0.0, -20.0))
     # Where the body goes is the inverse of where a moved point came from.
-    inverse = transform.inverse(body)
-    assert inverse is not None
-    return inverse[1]
+    return Motion(transform, body).inverse()
 
 
-def random_offsets(spline: BSpline, seed: int, most_mm: tuple[float, float, float]) -> torch.Tensor:
-    """Return the parameters of even random offsets of all control points; most_mm along (x, y, z)."""
+def random_offsets(spline: BSpline, seed: int, most_mm: tuple[float, float, float]) -> Motion:
+    """Return a motion by even random offsets of all control points; most_mm along (x, y, z)."""
     offsets = np.random.default_rng(seed).uniform(-1, 1, (3, *spline.lattice.shape))
-    return spline.params(coefficients_mm=torch.from_numpy(offsets * np.reshape(most_mm, (3, 1, 1, 1))))
+    coefficients_mm = torch.from_numpy(offsets * np.reshape(most_mm, (3, 1, 1, 1)))
+    return Motion(spline, spline.params(coefficients_mm=coefficients_mm))
 
 
 def rotation(about_x: float, about_y: float, about_z: float) -> Matrix:

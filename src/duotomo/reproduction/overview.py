@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from duotomo.report.reproduction_ratios import groups, ratios
-from duotomo.report.reproduction_table import Table, TableWay
-from duotomo.report.summary import NONE, digits, start_mm, summary
+from duotomo.reproduction.ratios import groups, ratios
+from duotomo.reproduction.summary import NONE, digits, start_mm, summary
+from duotomo.reproduction.table import Table, TableMethod
 
 HEADER = (
     "experiment",
@@ -30,11 +30,11 @@ def glance_lines(tables: Sequence[Table]) -> list[list[str]]:
 
 def _lines(table: Table) -> Iterator[list[str]]:
     better = "simultaneous" if table.paper is None else table.paper.better
-    tre_mm = {one.way.name: digits(one.tre_mm.mean) for one in summary(table)}
+    tre_mm = {one.method.name: digits(one.tre_mm.mean) for one in summary(table)}
     unfinished = f", {table.n_whole} of {table.n_cases} cases" if table.n_whole < table.n_cases else ""
-    for whose, model, ways in groups(table):
-        of: dict[str, TableWay] = {way.family: way for way in ways if way.name in tre_mm}
-        if whose != "ours" or "sequential" not in of or better not in of:
+    for origin, model, methods in groups(table):
+        of: dict[str, TableMethod] = {method.family: method for method in methods if method.name in tre_mm}
+        if origin != "ours" or "sequential" not in of or better not in of:
             continue
         pair = of["sequential"].name, of[better].name
         for ratio in (one for one in ratios(table) if (one.sequential, one.better) == pair):

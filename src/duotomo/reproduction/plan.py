@@ -1,35 +1,31 @@
-"""At which level, in which size, where, and with whose data an experiment runs."""
+"""With which data, in which size and where an experiment runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from duotomo.errors import DuotomoError
-
-
-class Level(Enum):
-    """How an experiment's data are made.
-
-    AS_PUBLISHED: on the reconstruction's own grid, without noise, as the paper did, for its own algorithms
-    and for ours. HONEST: on a finer grid, with Poisson noise. REAL: the same, of bodies that others have made
-    or measured.
-    """
-
-    AS_PUBLISHED = "as-published"
-    HONEST = "honest"
-    REAL = "real"
+from duotomo.reproduction.data_level import DataLevel
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """What is asked of an experiment.
 
-    quick: a reduced size. device: "cpu" or "cuda". data: the folder with third-party data, for Level.REAL.
+    Parameters
+    ----------
+    level : DataLevel
+        How its data are made.
+    quick : bool
+        A reduced size.
+    device : str
+        "cpu" or "cuda".
+    data : Path, optional
+        Folder with third-party data, for `DataLevel.REAL`.
     """
 
-    level: Level
+    level: DataLevel
     quick: bool = False
     device: str = "cpu"
     data: Path | None = None
@@ -40,10 +36,26 @@ class Plan:
         return self.level.value + ("-quick" if self.quick else "")
 
     def data_folder(self, experiment: str) -> Path:
-        """Return the folder with third-party data."""
+        """Return the folder with third-party data.
+
+        Parameters
+        ----------
+        experiment : str
+            Its name, for the message.
+
+        Returns
+        -------
+        Path
+            As given.
+
+        Raises
+        ------
+        DuotomoError
+            If none was given.
+        """
         if self.data is None:
             raise DuotomoError(
                 f"{experiment}: expected a folder with third-party data at the level real; got none. Pass "
-                f"--data DIR; docs/third_party_data.md says what belongs there and where to get it."
+                f"`data`; docs/third_party_data.md says what belongs there and where to get it."
             )
         return self.data

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from duotomo.report.reproduction_table import FAMILIES, WHOSE, Table, TableWay
+from duotomo.reproduction.table import FAMILIES, ORIGINS, Table, TableMethod
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """Mean relative error of a sequential way over that of a better one, on the cases that both ran.
+    """Mean relative error of a sequential method over that of a better one, on the cases that both ran.
 
     reference: of the sequential method's reconstruction of the first visit. registered: of its reconstruction
     of the moving visit, transformed, as the paper's captions have it. published: the paper's ratio, where it
-    compares the same two. sequential, better: names of the ways.
+    compares the same two. sequential, better: names of the methods.
     """
 
     sequential: str
@@ -36,82 +36,83 @@ class Ordering:
     visit; None where there is none.
     """
 
-    whose: str
+    origin: str
     model: str
     families: tuple[str, ...]
     holds: bool
     holds_registered: bool | None
 
 
-def groups(table: Table) -> Iterator[tuple[str, str, tuple[TableWay, ...]]]:
-    """Give whose, model and ways for each set of ways that belong together, ours first.
+def groups(table: Table) -> Iterator[tuple[str, str, tuple[TableMethod, ...]]]:
+    """Give origin, model and methods for each set of methods that belong together, ours first.
 
-    Where there are several models, the ways without one, such as the known motion, belong to each.
+    Where there are several models, the methods without one, such as the known motion, belong to each.
     """
-    for whose in WHOSE:
-        ways = [way for way in table.ways if way.whose == whose]
-        models = list(dict.fromkeys(way.model for way in ways if way.model)) or [""]
-        for model in models if ways else []:
-            yield whose, model, tuple(way for way in ways if way.model in (model, ""))
+    for origin in ORIGINS:
+        methods = [method for method in table.methods if method.origin == origin]
+        models = list(dict.fromkeys(method.model for method in methods if method.model)) or [""]
+        for model in models if methods else []:
+            yield origin, model, tuple(method for method in methods if method.model in (model, ""))
 
 
 def ratios(table: Table) -> tuple[Ratio, ...]:
-    """Return the ratios of each sequential way to the others of its model, and of the paper's own to ours."""
-    found = [ratio for _, _, ways in groups(table) for ratio in _ratios(table, ways, ways)]
+    """Return the ratios of each sequential method to others of its model, and of the paper's own to ours."""
+    found = [ratio for _, _, methods in groups(table) for ratio in _ratios(table, methods, methods)]
     paper, ours = (
-        [way for way in table.ways if way.whose == whose and way.family == family]
-        for whose, family in (("paper", "sequential"), ("ours", "simultaneous"))
+        [method for method in table.methods if method.origin == origin and method.family == family]
+        for origin, family in (("paper", "sequential"), ("ours", "simultaneous"))
     )
     return tuple(dict.fromkeys([*found, *_ratios(table, paper, ours)]))
 
 
 def orderings(table: Table) -> tuple[Ordering, ...]:
-    """Return whether the paper's ordering holds, for each model that has a sequential and a better way."""
-    found = (_ordering(table, whose, model, ways) for whose, model, ways in groups(table))
+    """Return whether the paper's ordering holds, for each model that has a sequential and a better method."""
+    found = (_ordering(table, origin, model, methods) for origin, model, methods in groups(table))
     return tuple(one for one in found if one is not None)
 
 
-def _ratios(table: Table, ways: Sequence[TableWay], others: Sequence[TableWay]) -> Iterator[Ratio]:
-    for way in ways:
-        if way.family != "sequential":
+def _ratios(table: Table, methods: Sequence[TableMethod], others: Sequence[TableMethod]) -> Iterator[Ratio]:
+    for method in methods:
+        if method.family != "sequential":
             continue
         for family in FAMILIES[1:]:
             for better in others:
-                if better.family == family and (common := _common(table, [way, better])):
-                    yield _ratio(table, way, better, common)
+                if better.family == family and (common := _common(table, [method, better])):
+                    yield _ratio(table, method, better, common)
 
 
-def _ratio(table: Table, way: TableWay, better: TableWay, cases: Sequence[int]) -> Ratio:
+def _ratio(table: Table, method: TableMethod, better: TableMethod, cases: Sequence[int]) -> Ratio:
     error = _mean(table, better, cases)
-    registered = _mean_registered(table, way, cases)
+    registered = _mean_registered(table, method, cases)
     paper = table.paper
     return Ratio(
-        sequential=way.name,
+        sequential=method.name,
         better=better.name,
-        reference=_over(_mean(table, way, cases), error),
+        reference=_over(_mean(table, method, cases), error),
         registered=None if registered is None else _over(registered, error),
         published=paper.ratio if paper is not None and paper.better == better.family else None,
     )
 
 
-def _ordering(table: Table, whose: str, model: str, ways: Sequence[TableWay]) -> Ordering | None:
+def _ordering(table: Table, origin: str, model: str, methods: Sequence[TableMethod]) -> Ordering | None:
     by_family = {
-        family: [way for way in ways if way.family == family and table.of(way)] for family in FAMILIES[:3]
+        family: [method for method in methods if method.family == family and table.of(method)]
+        for family in FAMILIES[:3]
     }
     # The families whose errors should grow, best first.
     families = tuple(family for family in reversed(FAMILIES[:3]) if by_family[family])
     if len(families) < 2 or families[-1] != "sequential":
         return None
-    # Where a family has several ways, the worst of them is judged.
-    compared = [way for family in families for way in by_family[family]]
+    # Where a family has several methods, the worst of them is judged.
+    compared = [method for family in families for method in by_family[family]]
     cases = _common(table, compared)
     if not cases:
         return None
-    better = [max(_mean(table, way, cases) for way in by_family[family]) for family in families[:-1]]
+    better = [max(_mean(table, method, cases) for method in by_family[family]) for family in families[:-1]]
     last = by_family["sequential"][0]
     registered = _mean_registered(table, last, cases)
     return Ordering(
-        whose=whose,
+        origin=origin,
         model=model,
         families=families,
         holds=_grows([*better, _mean(table, last, cases)]),
@@ -119,19 +120,19 @@ def _ordering(table: Table, whose: str, model: str, ways: Sequence[TableWay]) ->
     )
 
 
-def _common(table: Table, ways: Sequence[TableWay]) -> list[int]:
-    """Return the cases that all of the ways ran."""
-    sets = [set(table.of(way)) for way in ways]
+def _common(table: Table, methods: Sequence[TableMethod]) -> list[int]:
+    """Return the cases that all of the methods ran."""
+    sets = [set(table.of(method)) for method in methods]
     return sorted(set.intersection(*sets)) if sets else []
 
 
-def _mean(table: Table, way: TableWay, cases: Sequence[int]) -> float:
-    rows = table.of(way)
+def _mean(table: Table, method: TableMethod, cases: Sequence[int]) -> float:
+    rows = table.of(method)
     return fmean(rows[case].relative_error for case in cases)
 
 
-def _mean_registered(table: Table, way: TableWay, cases: Sequence[int]) -> float | None:
-    rows = table.of(way)
+def _mean_registered(table: Table, method: TableMethod, cases: Sequence[int]) -> float | None:
+    rows = table.of(method)
     errors = [rows[case].registered_relative_error for case in cases]
     numbers = [error for error in errors if error is not None]
     # A mean over fewer cases than the other's would compare different things.

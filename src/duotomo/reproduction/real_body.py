@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from duotomo.experiments.plan import Plan
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms import Sampled
+from duotomo.reproduction.plan import Plan
 
 VOXEL_MM, QUICK_VOXEL_MM = 1.0, 3.0
 GAP_MM = 5.0
@@ -21,7 +21,7 @@ def breast_in_air(
     The grid stands above the detector from its chest-wall edge on, so that no motion within the room leaves
     the views. voxel_mm: its voxels, unless the size is reduced.
     """
-    from duotomo.experiments.third_party.victre import victre
+    from duotomo.reproduction.third_party.victre import victre
 
     found = victre(plan.data_folder(experiment))
     spacing_mm = QUICK_VOXEL_MM if plan.quick else voxel_mm

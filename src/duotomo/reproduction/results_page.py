@@ -10,20 +10,19 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from duotomo.experiments.runner import TABLE
 from duotomo.io.durable import durable
 from duotomo.io.file_error import FileError
 from duotomo.io.paths import make_folder
-from duotomo.report.reproduction import FIGURES
-from duotomo.report.reproduction_fda import FDA, FdaTable, fda_lines, fda_remarks, read_fda
-from duotomo.report.reproduction_glance import glance_lines
-from duotomo.report.reproduction_table import Table, read_table
-from duotomo.report.reproduction_words import (
+from duotomo.reproduction.experiments import EXPERIMENTS
+from duotomo.reproduction.fda import FDA_NAME
+from duotomo.reproduction.fda_table import FdaTable, fda_lines, fda_remarks, read_fda
+from duotomo.reproduction.figures import FIGURES
+from duotomo.reproduction.overview import glance_lines
+from duotomo.reproduction.results_text import (
     COLUMNS,
     COMPARING,
     GLANCE,
     INTRODUCTION,
-    KNOWN,
     LEVELS,
     NOTES,
     READING,
@@ -31,7 +30,9 @@ from duotomo.report.reproduction_words import (
     TELLING_ELSEWHERE,
     TITLES,
 )
-from duotomo.report.summary import lines, outcomes, published, ratio_lines, unfinished
+from duotomo.reproduction.rows import TABLE
+from duotomo.reproduction.summary import outcomes, published, ratio_lines, table_lines, unfinished
+from duotomo.reproduction.table import Table, read_table
 
 MOST_FIGURES = 4
 """Of each experiment and level; all of them are in its folder."""
@@ -43,7 +44,7 @@ MOST_BYTES = 60_000
 """Of a picture on the page, before its colours are reduced."""
 
 
-def write_results(root: Path, page: Path, *, figures: Path, quick: bool = False) -> list[Path]:
+def write_results_page(root: Path, page: Path, *, figures: Path, quick: bool = False) -> list[Path]:
     """Write the page of all experiments in `root`, and copy its figures; return the files that were written.
 
     root: with a folder `NAME/LEVEL` for each experiment and level. figures: the folder for the pictures,
@@ -54,8 +55,8 @@ def write_results(root: Path, page: Path, *, figures: Path, quick: bool = False)
     tables, fda = _tables(Path(root), quick), _fda_tables(Path(root), quick)
     if not tables and not fda:
         raise FileError(
-            f"write_results: expected folders NAME/LEVEL with a {TABLE} in {root}; got none"
-            f"{'' if quick else ' of full size'}. Run `duotomo reproduce all` first."
+            f"write_results_page: expected folders NAME/LEVEL with a {TABLE} in {root}; got none"
+            f"{'' if quick else ' of full size'}. Run `reproduce` first."
         )
     page, figures = Path(page), Path(figures)
     made_with = {_computed_with(table) for _, table in tables} | {_computed_with(table) for _, table in fda}
@@ -76,8 +77,8 @@ def write_results(root: Path, page: Path, *, figures: Path, quick: bool = False)
         copied = _copy_all([folder / FIGURES / "slices-all.png"], scans, figures)
         files += copied
         parts.append(_fda_section(scans, copied, page.parent, name_versions=len(made_with) > 1))
-    make_folder("write_results", page.parent)
-    with durable("write_results", page) as fresh:
+    make_folder("write_results_page", page.parent)
+    with durable("write_results_page", page) as fresh:
         fresh.write_text("\n\n".join(part.strip("\n") for part in parts if part) + "\n", encoding="utf-8")
     return files
 
@@ -85,26 +86,26 @@ def write_results(root: Path, page: Path, *, figures: Path, quick: bool = False)
 def _tables(root: Path, quick: bool) -> list[tuple[Path, Table]]:
     """Return the folders with a table, in the order of the levels, and their tables."""
     folders = sorted(path.parent for path in root.glob(f"*/*/{TABLE}"))
-    found = [(folder, read_table(folder)) for folder in folders if folder.parent.name != FDA]
+    found = [(folder, read_table(folder)) for folder in folders if folder.parent.name != FDA_NAME]
     found = [(folder, table) for folder, table in found if quick or not table.quick]
     levels = list(LEVELS)
     for folder, table in found:
         if table.level not in levels:
             raise FileError(
-                f"write_results: expected one of the levels {', '.join(levels)}; got {table.level!r} in "
+                f"write_results_page: expected one of the levels {', '.join(levels)}; got {table.level!r} in "
                 f"{folder}. Use the duotomo that wrote it, or move it elsewhere."
             )
     return sorted(found, key=lambda one: (levels.index(one[1].level), one[1].quick, one[0]))
 
 
 def _fda_tables(root: Path, quick: bool) -> list[tuple[Path, FdaTable]]:
-    found = [(path.parent, read_fda(path.parent)) for path in sorted((root / FDA).glob(f"*/{TABLE}"))]
+    found = [(path.parent, read_fda(path.parent)) for path in sorted((root / FDA_NAME).glob(f"*/{TABLE}"))]
     return [(folder, table) for folder, table in found if quick or not table.quick]
 
 
 def _by_experiment(tables: Sequence[tuple[Path, Table]]) -> list[tuple[Path, Table]]:
     """Return the tables in the order of the paper's experiments, then the others'; levels keep theirs."""
-    order = {name: number for number, name in enumerate(KNOWN)}
+    order = {name: number for number, name in enumerate(EXPERIMENTS)}
     return sorted(tables, key=lambda one: (order.get(one[1].experiment, len(order)), one[1].experiment))
 
 
@@ -152,7 +153,7 @@ def _level(table: Table, copied: Sequence[Path], beside: Path, *, name_versions:
         f"### {table.experiment}: {_level_name(table)}",
         f"{cases}, computed with {_computed_with(table)}." if name_versions else f"{cases}.",
         "\n".join(unfinished(table)),
-        _markdown(lines(table)),
+        _markdown(table_lines(table)),
     ]
     ratios = ratio_lines(table)
     if len(ratios) > 1:
@@ -169,7 +170,7 @@ def _fda_section(table: FdaTable, copied: Sequence[Path], beside: Path, *, name_
     about = [[_words(name), _code(_plain(value))] for name, value in table.about.items()]
     parts = [
         f"## {table.title}{', reduced size' if table.quick else ''}",
-        f"Experiment `{table.experiment}`. {NOTES[FDA]}",
+        f"Experiment `{table.experiment}`. {NOTES[FDA_NAME]}",
         f"Computed with {_computed_with(table)}." if name_versions else "",
         _markdown([["set-up", ""], *about]),
         _markdown(fda_lines(table)),
@@ -212,9 +213,9 @@ def _copy_all(wanted: Iterable[Path], table: Table | FdaTable, figures: Path) ->
     for picture in wanted:
         if not picture.exists():
             continue
-        make_folder("write_results", figures)
+        make_folder("write_results_page", figures)
         target = figures / f"{table.name}-{picture.name}"
-        with durable("write_results", target) as fresh:
+        with durable("write_results_page", target) as fresh:
             _copy(picture, fresh)
         copied.append(target)
     return copied

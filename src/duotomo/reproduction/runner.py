@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 from duotomo.errors import DuotomoError
-from duotomo.experiments.case import Case
-from duotomo.experiments.experiment import Experiment, SetUp
-from duotomo.experiments.measures import errors_of
-from duotomo.experiments.plan import Plan
-from duotomo.experiments.way import Way
 from duotomo.io import (
     CheckpointFile,
     fingerprint,
@@ -22,17 +16,23 @@ from duotomo.io import (
     write_transform,
     write_volume,
 )
-from duotomo.io.durable import durable
+from duotomo.io.fingerprint import settings_key
 from duotomo.io.folder_lock import locked
 from duotomo.io.paths import make_folder
 from duotomo.io.result_folder import library_versions
-from duotomo.methods import Record, Result
-
-TABLE = "table.json"
+from duotomo.io.version_1 import version_1_repr
+from duotomo.methods import Result, settings_to_dict
+from duotomo.reproduction.case import Case
+from duotomo.reproduction.compared_method import ComparedMethod
+from duotomo.reproduction.experiment import Experiment, SetUp
+from duotomo.reproduction.measures import errors_of
+from duotomo.reproduction.plan import Plan
+from duotomo.reproduction.rows import TABLE, WHERE, Row, read_row, write_json, write_row
+from duotomo.solvers import OnStep, Step
 
 
 class Progress(Protocol):
-    """Where a person sees how an experiment goes on."""
+    """Called as an experiment goes on, to show how far it is."""
 
     def begin(self, set_up: SetUp, cases: tuple[int, ...]) -> None:
         """All that is to be done."""
@@ -40,18 +40,33 @@ class Progress(Protocol):
     def making(self, number: int) -> None:
         """A case is being made."""
 
-    def start(self, number: int, way: Way, case: Case | None) -> None:
-        """A way begins on a case; without a case, it had ended in an earlier run."""
+    def start(self, number: int, method: ComparedMethod, case: Case | None) -> None:
+        """A method begins on a case; without a case, it had ended in an earlier run."""
 
-    def step(self, record: Record) -> None:
+    def step(self, step: Step) -> None:
         """It has made a step."""
 
-    def end(self, row: dict[str, Any]) -> None:
+    def end(self, row: Row) -> None:
         """It has ended, with this row of the table."""
 
 
 def folder_of(out: Path, experiment: Experiment, plan: Plan) -> Path:
-    """Return the folder of an experiment at a level."""
+    """Return the folder of an experiment at a level.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of all experiments.
+    experiment : Experiment
+        One of them.
+    plan : Plan
+        Its level and size.
+
+    Returns
+    -------
+    Path
+        `out/NAME/LEVEL`.
+    """
     return out / experiment.name / plan.folder_name
 
 
@@ -67,45 +82,69 @@ def reproduce(
     *,
     progress: Progress,
     cases: Iterable[int] | None = None,
-    ways: Iterable[str] | None = None,
+    methods: Iterable[str] | None = None,
 ) -> dict[str, Any]:
-    """Run what is not finished yet, write `table.json`, and return it.
+    """Run what is not finished yet of an experiment, and write its table.
 
-    Every way on every case leaves its row in a file of its own when it ends, and a checkpoint while it runs:
-    a run that was killed goes on from there. cases, ways: only these, for several processes that share the
-    work; the table is written by a run without them.
+    Every method on every case leaves its row in a file of its own when it ends, and a checkpoint while it
+    runs: a run that was killed goes on from there.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        One of `EXPERIMENTS`.
+    plan : Plan
+        Level, size, device and data.
+    folder : Path
+        To write to, such as `folder_of` returns.
+    progress : Progress
+        Called as the work goes on.
+    cases : iterable of int, optional
+        Only these, from 1 on, for several processes that share the work.
+    methods : iterable of str, optional
+        Only those of these names, likewise; `table.json` is written by a run without `cases` and `methods`.
+
+    Returns
+    -------
+    dict
+        The table of all rows that are finished, as `table.json` has it.
+
+    Raises
+    ------
+    DuotomoError
+        If the experiment has no such level, case or method, if data are missing, or if the folder holds rows
+        of other settings.
     """
     set_up = experiment.set_up(plan)
     chosen = tuple(cases) if cases is not None else tuple(range(1, set_up.n_cases + 1))
     for number in chosen:
         if not 1 <= number <= set_up.n_cases:
             raise DuotomoError(
-                f"{experiment.name}: expected cases from 1 to {set_up.n_cases}; got {number}. Choose others."
+                f"{experiment.name}: expected `cases` from 1 to {set_up.n_cases}; got {number}. Choose "
+                f"others."
             )
-    run_ways = _chosen_ways(experiment, set_up, ways)
+    run_methods = _chosen_methods(experiment, set_up, methods)
     progress.begin(set_up, chosen)
     for number in chosen:
         home = case_folder(folder, number)
-        make_folder("duotomo reproduce", home, choice="--out")
-        with locked("duotomo reproduce", home):
-            _run_case(experiment, plan, set_up, number, home, run_ways, progress)
+        make_folder(WHERE, home)
+        with locked(WHERE, home):
+            _run_case(plan, set_up, number, home, run_methods, progress)
     table = gather(experiment, plan, set_up, folder)
-    if cases is not None or ways is not None:
-        return table
-    with durable("duotomo reproduce", folder / TABLE) as fresh:
-        fresh.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    if cases is None and methods is None:
+        write_json(folder / TABLE, table)
     return table
 
 
 def gather(experiment: Experiment, plan: Plan, set_up: SetUp, folder: Path) -> dict[str, Any]:
     """Return the table of all rows that are finished."""
-    rows = []
-    for number in range(1, set_up.n_cases + 1):
-        for way in set_up.ways:
-            row = finished(case_folder(folder, number) / f"{way.name}.json", _key(plan, way))
-            if row is not None:
-                rows.append({name: value for name, value in row.items() if name != "key"})
+    rows = (
+        read_row(case_folder(folder, number) / f"{method.name}.json", _keys(plan, method))
+        for number in range(1, set_up.n_cases + 1)
+        for method in set_up.methods
+    )
     return {
+        "version": 2,
         "experiment": experiment.name,
         "title": experiment.title,
         "level": plan.level.value,
@@ -114,79 +153,69 @@ def gather(experiment: Experiment, plan: Plan, set_up: SetUp, folder: Path) -> d
         "about": set_up.about,
         "paper": None if experiment.paper is None else asdict(experiment.paper),
         "versions": library_versions(),
-        "ways": [
+        "methods": [
             {
-                "name": way.name,
-                "label": way.label,
-                "family": way.family,
-                "whose": way.whose,
-                "settings": repr(way.settings),
+                "name": method.name,
+                "label": method.label,
+                "family": method.family,
+                "origin": method.origin,
+                "settings": settings_to_dict(method.settings),
             }
-            for way in set_up.ways
+            for method in set_up.methods
         ],
         "shown": set_up.shown,
         "n_cases": set_up.n_cases,
-        "rows": rows,
+        "rows": [row for row in rows if row is not None],
     }
 
 
 def _run_case(
-    experiment: Experiment,
     plan: Plan,
     set_up: SetUp,
     number: int,
     home: Path,
-    ways: tuple[Way, ...],
+    methods: tuple[ComparedMethod, ...],
     progress: Progress,
 ) -> None:
     case: Case | None = None
-    for way in ways:
-        row = finished(home / f"{way.name}.json", _key(plan, way))
+    for method in methods:
+        row = read_row(home / f"{method.name}.json", _keys(plan, method))
         if row is None:
             if case is None:
                 progress.making(number)
                 case = set_up.make(number)
                 if number == set_up.shown:
                     _keep_case(home, case)
-            progress.start(number, way, case)
-            row = _run_way(plan, number, way, case, home, progress.step, keep=number == set_up.shown)
+            progress.start(number, method, case)
+            row = _run_method(plan, number, method, case, home, progress.step, keep=number == set_up.shown)
         else:
-            progress.start(number, way, None)
+            progress.start(number, method, None)
         progress.end(row)
 
 
-def _run_way(
-    plan: Plan,
-    number: int,
-    way: Way,
-    case: Case,
-    home: Path,
-    on_step: Callable[[Record], None],
-    *,
-    keep: bool,
-) -> dict[str, Any]:
+def _run_method(
+    plan: Plan, number: int, method: ComparedMethod, case: Case, home: Path, on_step: OnStep, *, keep: bool
+) -> Row:
     checkpoint = CheckpointFile(
-        home / f"{way.name}.checkpoint.h5",
-        fingerprint(case.study, method=way.name, settings=way.settings),
+        home / f"{method.name}.checkpoint.h5",
+        fingerprint(case.study, method=method.name, settings=method.settings),
         device=plan.device,
     )
-    result = way.run(case, way.settings, on_step, checkpoint)
+    result = method.run(case, method.settings, on_step, checkpoint)
     if keep:
-        make_folder("duotomo reproduce", home / way.name, choice="--out")
-        write_result(home / way.name, result, study=case.study, settings={"python": repr(way.settings)})
-    row = _row(number, way, case, result)
-    with durable("duotomo reproduce", home / f"{way.name}.json") as fresh:
-        fresh.write_text(json.dumps({"key": _key(plan, way), **row}, indent=1) + "\n", encoding="utf-8")
+        make_folder(WHERE, home / method.name)
+        write_result(home / method.name, result, study=case.study, settings=method.settings)
+    row = _row(number, method, case, result)
+    write_row(home / f"{method.name}.json", _keys(plan, method)[0], row)
     checkpoint.remove()
     return row
 
 
-def _row(number: int, way: Way, case: Case, result: Result) -> dict[str, Any]:
-    reference_mm = case.transform.points(case.params, case.points_mm)
-    still = (case.points_mm - reference_mm).norm(dim=1)
+def _row(number: int, method: ComparedMethod, case: Case, result: Result) -> Row:
+    still = (case.points_mm - case.motion.points(case.points_mm)).norm(dim=1)
     return {
         "case": number,
-        "way": way.name,
+        "method": method.name,
         "about": case.about,
         "start_tre_mm": float(still.mean()),
         **errors_of(case, result).plain(),
@@ -201,44 +230,29 @@ def _keep_case(home: Path, case: Case) -> None:
     """Write what pictures of the case need."""
     write_volume(home / "truth.nii.gz", case.truth, case.study.grid)
     write_volume(home / "moved.nii.gz", case.moved, case.moving_grid)
-    write_transform(home / "truth.tfm", case.transform, case.params, grid=case.moving_grid)
+    write_transform(home / "truth.tfm", case.motion, grid=case.moving_grid)
     write_study(home / "study.h5", case.study)
 
 
-def _key(plan: Plan, way: Way) -> str:
-    """Return what a finished row must have been made with to be taken as it is."""
-    return f"{plan.device} {way.settings!r}"
+def _keys(plan: Plan, method: ComparedMethod) -> tuple[str, ...]:
+    """Return what a finished row must have been made with to be taken as it is: of this version, and of 1."""
+    older = version_1_repr(method.settings)
+    keys = settings_key(method.settings), older
+    return tuple(f"{plan.device} {key}" for key in keys if key is not None)
 
 
-def finished(path: Path, key: str) -> dict[str, Any] | None:
-    """Return the row that an earlier run left, or None; raise if it was made with another key."""
-    if not path.exists():
-        return None
-    try:
-        row: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DuotomoError(
-            f"duotomo reproduce: expected a finished row in {path}; got {error}. Remove it to compute it "
-            f"again."
-        ) from error
-    if row.get("key") != key:
-        raise DuotomoError(
-            f"duotomo reproduce: expected {path} to come from the same settings and device; got another "
-            f"run's. Choose another folder, or remove it to compute it again."
-        )
-    return row
-
-
-def _chosen_ways(experiment: Experiment, set_up: SetUp, names: Iterable[str] | None) -> tuple[Way, ...]:
+def _chosen_methods(
+    experiment: Experiment, set_up: SetUp, names: Iterable[str] | None
+) -> tuple[ComparedMethod, ...]:
     if names is None:
-        return set_up.ways
-    known = {way.name: way for way in set_up.ways}
+        return set_up.methods
+    known = {method.name: method for method in set_up.methods}
     chosen = []
     for name in names:
         if name not in known:
             raise DuotomoError(
-                f"{experiment.name}: expected one of the methods {', '.join(known)}; got {name!r}. Choose "
-                f"one of them."
+                f"{experiment.name}: expected `methods` among {', '.join(known)}; got {name!r}. Choose one "
+                f"of them."
             )
         chosen.append(known[name])
     return tuple(chosen)

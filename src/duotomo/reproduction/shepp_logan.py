@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from duotomo.experiments.acquisitions import catching
-from duotomo.experiments.case import Case, Scans
-from duotomo.experiments.experiment import Experiment, SetUp
-from duotomo.experiments.motions import random_offsets
-from duotomo.experiments.plan import Level, Plan
-from duotomo.experiments.real_body import ABOUT, breast_in_air
-from duotomo.experiments.way import compared_ways
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods import Model
-from duotomo.phantoms import SheppLogan
-from duotomo.simulate.scanning import Phantom
+from duotomo.phantoms import Phantom, SheppLogan
+from duotomo.reproduction.acquisitions import acquisition_covering
+from duotomo.reproduction.case import Case, Scans
+from duotomo.reproduction.compared_method import compared_methods
+from duotomo.reproduction.data_level import DataLevel
+from duotomo.reproduction.experiment import Experiment, SetUp
+from duotomo.reproduction.motions import random_offsets
+from duotomo.reproduction.plan import Plan
+from duotomo.reproduction.real_body import ABOUT, breast_in_air
 from duotomo.transforms import BSpline
 
 NAME = "shepp-logan-bspline"
@@ -50,9 +49,9 @@ def _phantom(grid: VolumeGrid) -> SheppLogan:
 def _at(plan: Plan) -> SetUp:
     phantom: Phantom
     n_control = N_CONTROL_QUICK if plan.quick else N_CONTROL
-    if plan.level is Level.REAL:
+    if plan.level is DataLevel.REAL:
         phantom, grid = breast_in_air(plan, NAME, room_mm=ROOM_MM, voxel_mm=REAL_VOXEL_MM)
-        acquisition, about = catching(grid), dict[str, Any](ABOUT)
+        acquisition, about = acquisition_covering(grid), dict[str, Any](ABOUT)
         spline = BSpline.over(grid, (n_control,) * 3)
     else:
         grid, acquisition = _grid(plan), _acquisition(plan)
@@ -69,25 +68,25 @@ def _at(plan: Plan) -> SetUp:
         scans = Scans(
             grid=grid,
             acquisition=acquisition,
-            seed=None if plan.level is Level.AS_PUBLISHED else number,
+            seed=None if plan.level is DataLevel.AS_PUBLISHED else number,
             device=plan.device,
         )
-        params = random_offsets(spline, number - 1, OFFSETS_MM)
-        return scans.moved_by(phantom, spline, params, motion_seed=number - 1)
+        motion = random_offsets(spline, number - 1, OFFSETS_MM)
+        return scans.moved_by(phantom, motion, {"motion_seed": number - 1})
 
     about |= {
         "grid": repr(grid),
         "motion": f"{n_control}^3 control points of a cubic B-spline, offset by up to {OFFSETS_MM} mm "
         "along (x, y, z)",
     }
-    model = Model("bspline", (n_control,) * 3)
-    return SetUp(about=about, n_cases=1, make=make, shown=1, ways=compared_ways(plan, grid, model))
+    model = BSpline.shaped((n_control,) * 3)
+    return SetUp(about=about, n_cases=1, make=make, shown=1, methods=compared_methods(plan, grid, model))
 
 
 SHEPP_LOGAN = Experiment(
     name=NAME,
     title="Shepp-Logan phantom, deformed by a B-spline",
     paper=None,
-    levels=tuple(Level),
+    levels=tuple(DataLevel),
     at=_at,
 )

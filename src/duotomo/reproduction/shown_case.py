@@ -11,12 +11,10 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.io import FileError, SavedResult, read_result, read_study, read_transform, read_volume
-from duotomo.io.result_index import INDEX
+from duotomo.io.result_index import has_result
 from duotomo.methods import Study
-from duotomo.report.reproduction_table import Table, TableWay
-from duotomo.transforms import Transform
-
-Motion = tuple[Transform, torch.Tensor]
+from duotomo.reproduction.table import Table, TableMethod
+from duotomo.transforms import Motion
 
 MOST_VALUES = 1_000_000
 """Quantiles are taken of at most about so many values."""
@@ -66,9 +64,10 @@ class Shown:
         path = self.home / "study.h5"
         return read_study(path) if path.exists() else None
 
-    def result(self, way: TableWay) -> SavedResult | None:
-        """Return what a way found."""
-        return read_result(self.home / way.name) if (self.home / way.name / INDEX).exists() else None
+    def result(self, method: TableMethod) -> SavedResult | None:
+        """Return what a method found."""
+        folder = self.home / method.name
+        return read_result(folder) if has_result(folder) else None
 
 
 def read_shown(folder: Path, table: Table) -> Shown:
@@ -77,8 +76,8 @@ def read_shown(folder: Path, table: Table) -> Shown:
     path = home / "truth.nii.gz"
     if not path.exists():
         raise FileError(
-            f"draw: expected the truth of case {table.shown} at {path}; got nothing there. "
-            f"Run `duotomo reproduce {table.experiment}` for this case first."
+            f"draw_experiment: expected the truth of case {table.shown} at {path}; got nothing there. "
+            f"Run `reproduce` for this case first."
         )
     truth, grid = read_volume(path)
     return Shown(home=home, truth=truth, grid=grid)
@@ -117,15 +116,9 @@ def distances_mm(one: Motion, other: Motion, grid: VolumeGrid) -> torch.Tensor:
     n_z, n_y, n_x = grid.shape
     step = max(1, SLAB // (n_y * n_x))
     for first in range(0, n_z, step):
-        layers = min(step, n_z - first)
-        height_mm = grid.low_mm[0] + (first + layers / 2) * grid.spacing_mm[0]
-        slab = VolumeGrid(
-            shape=(layers, n_y, n_x),
-            spacing_mm=grid.spacing_mm,
-            center_mm=(height_mm, *grid.center_mm[1:]),
-        )
-        apart = one[0].displacement(one[1], slab) - other[0].displacement(other[1], slab)
-        found[first : first + layers] = apart.norm(dim=0)
+        last = min(first + step, n_z)
+        slab = grid.slab(first, last)
+        found[first:last] = (one.displacement(slab) - other.displacement(slab)).norm(dim=0)
     return found
 
 

@@ -8,30 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from duotomo.report.reproduction_ratios import Ordering, Ratio, orderings, ratios
-from duotomo.report.reproduction_table import Table, TableRow, TableWay, read_table
-
-__all__ = [
-    "Ordering",
-    "Ratio",
-    "Spread",
-    "Table",
-    "TableRow",
-    "TableWay",
-    "WaySummary",
-    "digits",
-    "lines",
-    "orderings",
-    "outcomes",
-    "published",
-    "ratio_lines",
-    "ratios",
-    "read_table",
-    "remarks",
-    "start_mm",
-    "summary",
-    "unfinished",
-]
+from duotomo.reproduction.ratios import orderings, ratios
+from duotomo.reproduction.table import Table, TableMethod, TableRow
 
 FOUND_MM = 1.0
 """A motion counts as found where the mean target registration error is below this, and below the start's."""
@@ -50,15 +28,15 @@ class Spread:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaySummary:
-    """What a way did over its cases.
+class MethodSummary:
+    """What a method did over its cases.
 
     registered_relative_error: of the moving visit's own volume, seen in the reference frame. matrix,
     translation_mm: means over the cases and over the nine linear entries, and the three others.
     n_found: cases whose motion was found. statuses: cases by the status they ended with.
     """
 
-    way: TableWay
+    method: TableMethod
     n_cases: int
     relative_error: Spread
     registered_relative_error: Spread | None
@@ -72,9 +50,13 @@ class WaySummary:
     statuses: Mapping[str, int]
 
 
-def summary(table: Table) -> tuple[WaySummary, ...]:
-    """Return what each way did, in the order of the table; ways that ran no case are left out."""
-    return tuple(_way_summary(way, tuple(rows.values())) for way in table.ways if (rows := table.of(way)))
+def summary(table: Table) -> tuple[MethodSummary, ...]:
+    """Return what each method did, in the order of the table; methods that ran no case are left out."""
+    return tuple(
+        _method_summary(method, tuple(rows.values()))
+        for method in table.methods
+        if (rows := table.of(method))
+    )
 
 
 def start_mm(table: Table) -> Spread:
@@ -82,13 +64,13 @@ def start_mm(table: Table) -> Spread:
     return _spread(list({row.case: row.start_tre_mm for row in table.rows}.values()))
 
 
-def _way_summary(way: TableWay, rows: Sequence[TableRow]) -> WaySummary:
+def _method_summary(method: TableMethod, rows: Sequence[TableRow]) -> MethodSummary:
     registered = [r.registered_relative_error for r in rows if r.registered_relative_error is not None]
     entries = [row.entries for row in rows if row.entries is not None]
     linear = [value for row in entries for i, value in enumerate(row) if i not in _TRANSLATIONS]
     shifts = [row[i] for row in entries for i in _TRANSLATIONS]
-    return WaySummary(
-        way=way,
+    return MethodSummary(
+        method=method,
         n_cases=len(rows),
         relative_error=_spread([row.relative_error for row in rows]),
         registered_relative_error=_spread(registered) if registered else None,
@@ -155,10 +137,10 @@ HEADER = (
 )
 
 
-def lines(table: Table) -> list[list[str]]:
-    """Return the summary as text: names of the columns, the start, then one line for each way.
+def table_lines(table: Table) -> list[list[str]]:
+    """Return the summary as text: names of the columns, the start, then one line for each method.
 
-    Columns that no way has a number for are left out, and the worst of a single case.
+    Columns that no method has a number for are left out, and the worst of a single case.
     """
     start = start_mm(table)
     body = [["before registration", NONE, NONE, NONE, spread_text(start), digits(start.worst), *[NONE] * 5]]
@@ -172,12 +154,12 @@ def lines(table: Table) -> list[list[str]]:
         ]
         body.append(
             [
-                one.way.label,
+                one.method.label,
                 spread_text(one.relative_error),
                 digits(one.relative_error.worst),
                 spread_text(one.registered_relative_error),
                 # What is told is not found.
-                *([NONE] * len(motion) if one.way.family == "known motion" else motion),
+                *([NONE] * len(motion) if one.method.family == "known motion" else motion),
                 f"{one.applications:.0f}",
                 digits(one.seconds),
             ]
@@ -192,7 +174,7 @@ def lines(table: Table) -> list[list[str]]:
 
 def ratio_lines(table: Table) -> list[list[str]]:
     """Return the ratios as text: names of the columns, then one line for each."""
-    labels = {way.name: way.label for way in table.ways}
+    labels = {method.name: method.label for method in table.methods}
     header = ["ratio of mean relative errors", "visit 1 alone", "registered visit 2", "paper"]
     return [header] + [
         [
@@ -220,7 +202,7 @@ def unfinished(table: Table) -> list[str]:
     """Return which part of the cases has run, where some have not."""
     if table.n_whole == table.n_cases:
         return []
-    ran = ", ".join(f"{way.label} {len(table.of(way))}" for way in table.ways)
+    ran = ", ".join(f"{method.label} {len(table.of(method))}" for method in table.methods)
     return [
         f"Not finished: {table.n_whole} of {table.n_cases} cases ran with all methods ({ran}). Means are "
         f"over the cases that a method ran, ratios over those that both did."
@@ -231,15 +213,17 @@ def outcomes(table: Table) -> list[str]:
     """Return whether the orderings hold, and the runs that did not go well."""
     header, found = ratio_lines(table)[0], []
     for one in orderings(table):
-        of = "the paper's algorithms" if one.whose == "paper" else "our methods"
+        of = "the paper's algorithms" if one.origin == "paper" else "our methods"
         named = f"{' < '.join(one.families)} for {of}{', ' + one.model if one.model else ''}"
         also = "" if one.holds_registered is None else f", {_holds(one.holds_registered)} with {header[2]}"
         found.append(f"{named}: {_holds(one.holds)} with {header[1]}{also}.")
     for row in table.rows:
         if row.status in ("breakdown", "diverged"):
-            found.append(f"Case {row.case}, {row.way}: {row.status}. {row.reason}")
+            found.append(f"Case {row.case}, {row.method}: {row.status}. {row.reason}")
     folds = [
-        f"{one.way.label} ({one.n_folded} of {one.n_cases} cases)" for one in summary(table) if one.n_folded
+        f"{one.method.label} ({one.n_folded} of {one.n_cases} cases)"
+        for one in summary(table)
+        if one.n_folded
     ]
     return found + ([f"Motions that fold somewhere: {', '.join(folds)}."] if folds else [])
 

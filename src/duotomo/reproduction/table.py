@@ -9,33 +9,32 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from duotomo.experiments.measures import Errors
-from duotomo.experiments.paper import Published
-from duotomo.experiments.runner import TABLE
 from duotomo.io.file_error import FileError, reason
+from duotomo.reproduction.measures import Errors
+from duotomo.reproduction.paper import Published
+from duotomo.reproduction.rows import TABLE, renamed
 
 N_ENTRIES = 12
 FAMILIES = ("sequential", "iterative", "simultaneous", "known motion")
-WHOSE = ("ours", "paper")
+ORIGINS = ("ours", "paper")
 PLAIN = "plain-"
 """How names of the paper's own algorithms start."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableWay:
-    """One method that an experiment compared: `duotomo.experiments.way.Way`, as its table has it."""
+class TableMethod:
+    """A `ComparedMethod`, as the table of its experiment has it."""
 
     name: str
     label: str
     family: str
-    whose: str
-    settings: str
+    origin: str
 
     @property
     def model(self) -> str:
         """The model that the name ends with, where an experiment has several, or else nothing.
 
-        >>> TableWay(name="iterative-affine", label="", family="iterative", whose="ours", settings="").model
+        >>> TableMethod(name="iterative-affine", label="", family="iterative", origin="ours").model
         'affine'
         """
         name, family = self.name.removeprefix(PLAIN), self.family.replace(" ", "-")
@@ -44,10 +43,10 @@ class TableWay:
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow(Errors):
-    """One way on one case: its errors, and what they cost."""
+    """One method on one case: its errors, and what they cost."""
 
     case: int
-    way: str
+    method: str
     about: Mapping[str, Any]
     start_tre_mm: float
     status: str
@@ -58,7 +57,7 @@ class TableRow(Errors):
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """An experiment at one level: what was compared, and how far each way was off on each case.
+    """An experiment at one level: what was compared, and how far each method was off on each case.
 
     shown: the case whose volumes are in the folder. n_cases: of the experiment; some may not have run yet.
     """
@@ -71,7 +70,7 @@ class Table:
     about: Mapping[str, Any]
     paper: Published | None
     versions: Mapping[str, str]
-    ways: tuple[TableWay, ...]
+    methods: tuple[TableMethod, ...]
     shown: int
     n_cases: int
     rows: tuple[TableRow, ...]
@@ -83,17 +82,17 @@ class Table:
 
     @property
     def n_run(self) -> int:
-        """Cases that any way ran."""
+        """Cases that any method ran."""
         return len({row.case for row in self.rows})
 
     @property
     def n_whole(self) -> int:
-        """Cases that all ways ran."""
-        return sum(count == len(self.ways) for count in Counter(row.case for row in self.rows).values())
+        """Cases that all methods ran."""
+        return sum(count == len(self.methods) for count in Counter(row.case for row in self.rows).values())
 
-    def of(self, way: TableWay) -> dict[int, TableRow]:
-        """Return the rows of a way by case, in the order of the cases."""
-        found = {row.case: row for row in self.rows if row.way == way.name}
+    def of(self, method: TableMethod) -> dict[int, TableRow]:
+        """Return the rows of a method by case, in the order of the cases."""
+        found = {row.case: row for row in self.rows if row.method == method.name}
         return dict(sorted(found.items()))
 
 
@@ -103,22 +102,23 @@ def read_table(folder: Path) -> Table:
     if not path.is_file():
         raise FileError(
             f"read_table: expected an experiment's table at {path}; got nothing there. "
-            f"Check the path, or run `duotomo reproduce` first."
+            f"Check the path, or run `reproduce` first."
         )
     try:
         return _table(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         came = f"no {error}" if isinstance(error, KeyError) else reason(error)
         raise FileError(
-            f"read_table: expected {path} as `duotomo reproduce` wrote it; got: {came}. Run it again."
+            f"read_table: expected {path} as `reproduce` wrote it; got: {came}. Run it again."
         ) from error
 
 
 def _table(plain: dict[str, Any]) -> Table:
-    ways = tuple(_only(TableWay, way) for way in plain["ways"])
+    plain = renamed(plain)
+    methods = tuple(_only(TableMethod, renamed(method)) for method in plain["methods"])
     paper = None if plain["paper"] is None else _only(Published, plain["paper"])
-    rows = tuple(_row(row) for row in plain["rows"])
-    table: Table = _only(Table, {**plain, "ways": ways, "paper": paper, "rows": rows})
+    rows = tuple(_row(renamed(row)) for row in plain["rows"])
+    table: Table = _only(Table, {**plain, "methods": methods, "paper": paper, "rows": rows})
     _check(table)
     return table
 
@@ -145,15 +145,17 @@ def _only(kind: type[Any], plain: dict[str, Any]) -> Any:
 
 
 def _check(table: Table) -> None:
-    names = [way.name for way in table.ways]
+    names = [method.name for method in table.methods]
     if not table.rows or len(set(names)) < len(names):
-        raise ValueError("no rows, or ways of the same name")
-    for way in table.ways:
-        if way.family not in FAMILIES or way.whose not in WHOSE:
-            raise ValueError(f"the way {way.name!r} of family {way.family!r} and whose {way.whose!r}")
-    places = [(row.case, row.way) for row in table.rows]
+        raise ValueError("no rows, or methods of the same name")
+    for method in table.methods:
+        if method.family not in FAMILIES or method.origin not in ORIGINS:
+            raise ValueError(
+                f"the method {method.name!r} of family {method.family!r} and origin {method.origin!r}"
+            )
+    places = [(row.case, row.method) for row in table.rows]
     if len(set(places)) < len(places):
-        raise ValueError("two rows of one way on one case")
-    strange = {row.way for row in table.rows} - set(names)
+        raise ValueError("two rows of one method on one case")
+    strange = {row.method for row in table.rows} - set(names)
     if strange:
-        raise ValueError(f"rows of {sorted(strange)}, which are not among the ways {names}")
+        raise ValueError(f"rows of {sorted(strange)}, which are not among the methods {names}")

@@ -6,21 +6,18 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from duotomo.experiments.acquisitions import catching
-from duotomo.experiments.case import Case, Scans
-from duotomo.experiments.experiment import Experiment, SetUp
-from duotomo.experiments.motions import LARGE, published_motion, random_affine
-from duotomo.experiments.paper import TOROID_ITERATIVE, TOROID_SIMULTANEOUS
-from duotomo.experiments.plan import Level, Plan
-from duotomo.experiments.real_body import ABOUT, breast_in_air
-from duotomo.experiments.way import compared_ways
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods import Model
-from duotomo.phantoms import Box, Ellipsoid, Toroid
-from duotomo.simulate.scanning import Phantom
-from duotomo.transforms import Affine
+from duotomo.phantoms import Box, Ellipsoid, Phantom, Toroid
+from duotomo.reproduction.acquisitions import acquisition_covering
+from duotomo.reproduction.case import Case, Scans
+from duotomo.reproduction.compared_method import compared_methods
+from duotomo.reproduction.data_level import DataLevel
+from duotomo.reproduction.experiment import Experiment, SetUp
+from duotomo.reproduction.motions import LARGE, published_motion, random_affine
+from duotomo.reproduction.paper import TOROID_ITERATIVE, TOROID_SIMULTANEOUS
+from duotomo.reproduction.plan import Plan
+from duotomo.reproduction.real_body import ABOUT, breast_in_air
+from duotomo.transforms import Affine, Motion
 
 EDGE_MM, GAP_MM = 70.0, 5.0
 N_MOTIONS = 20
@@ -29,8 +26,6 @@ FIRST_SEED = 1000
 
 LARGE_ROOM_MM, ROOM_MM = 45.0, 22.0
 """Around a breast that makes the paper's large motion, and around one that makes a random motion."""
-
-AFFINE = Model("affine")
 
 
 def grid_of(spacing_mm: float) -> VolumeGrid:
@@ -46,7 +41,7 @@ def acquisition_of(spacing_mm: float) -> Acquisition:
         angle_range_rad=math.radians(50),
         source_to_detector_mm=660.0,
         pivot_height_mm=0.0,
-        # As wide as the cube's shadow in the outermost views, so that no view is cut off.
+        # As wide as the cube's projection in the outermost views, so that no view is cut off.
         detector_shape=(round(84 / spacing_mm), round(168 / spacing_mm)),
         pixel_spacing_mm=(spacing_mm, spacing_mm),
     )
@@ -56,7 +51,7 @@ def phantom_of(*, fills_the_cube: bool) -> Toroid:
     """Return the ring, in tissue that fills the cube, or in a rounded body that stays inside it.
 
     The published errors are so small that tissue must have filled the field of view, and what a motion took
-    out of it was lost. Then most random motions have local minima between the first guess and the truth.
+    out of it was lost. Then most random motions have local minima between the initial guess and the truth.
     """
     z, y, x = grid_of(1.0).center_mm
     body: Box | Ellipsoid = Ellipsoid(center_mm=(x, y, z), radii_mm=(22.0, 22.0, 11.0), value=0.046)
@@ -72,8 +67,8 @@ def phantom_of(*, fills_the_cube: bool) -> Toroid:
     )
 
 
-def random_motion(number: int) -> torch.Tensor:
-    """Return the parameters of random motion 1, 2, ...: the same at every size of the voxels, in mm."""
+def random_motion(number: int) -> Motion:
+    """Return random motion 1, 2, ...: the same at every size of the voxels, in mm."""
     return random_affine(Affine(grid_of(1.0)), FIRST_SEED + number - 1, LARGE)
 
 
@@ -88,16 +83,16 @@ class Setting:
 
     def scans(self, plan: Plan, number: int) -> Scans:
         """Return how a case is scanned."""
-        seed = None if plan.level is Level.AS_PUBLISHED else number
+        seed = None if plan.level is DataLevel.AS_PUBLISHED else number
         return Scans(grid=self.grid, acquisition=self.acquisition, seed=seed, device=plan.device)
 
 
 def setting_of(plan: Plan, experiment: str, *, fills_the_cube: bool, room_mm: float) -> Setting:
-    """Return the ring, or at Level.REAL a breast with `room_mm` around it."""
-    if plan.level is Level.REAL:
+    """Return the ring, or at DataLevel.REAL a breast with `room_mm` around it."""
+    if plan.level is DataLevel.REAL:
         body, grid = breast_in_air(plan, experiment, room_mm=room_mm)
         about = ABOUT | {"grid": repr(grid)}
-        return Setting(phantom=body, grid=grid, acquisition=catching(grid), about=about)
+        return Setting(phantom=body, grid=grid, acquisition=acquisition_covering(grid), about=about)
     spacing_mm = 2.0 if plan.quick else 1.0
     phantom = phantom_of(fills_the_cube=fills_the_cube)
     acquisition = acquisition_of(spacing_mm)
@@ -112,16 +107,16 @@ def setting_of(plan: Plan, experiment: str, *, fills_the_cube: bool, room_mm: fl
 
 def _iterative(plan: Plan) -> SetUp:
     setting = setting_of(
-        plan, "toroid-iterative", fills_the_cube=plan.level is Level.AS_PUBLISHED, room_mm=LARGE_ROOM_MM
+        plan, "toroid-iterative", fills_the_cube=plan.level is DataLevel.AS_PUBLISHED, room_mm=LARGE_ROOM_MM
     )
 
     def make(number: int) -> Case:
         transform = Affine(full_grid(setting.grid, plan))
-        return setting.scans(plan, 21).moved_by(setting.phantom, transform, published_motion(transform))
+        return setting.scans(plan, 21).moved_by(setting.phantom, published_motion(transform), {})
 
     about = setting.about | {"motion": "the body moves by (10, 0, -20) mm and turns by -30 degrees about y"}
-    ways = compared_ways(plan, setting.grid, AFFINE, with_iterative=True)
-    return SetUp(about=about, n_cases=1, make=make, shown=1, ways=ways)
+    methods = compared_methods(plan, setting.grid, Affine, with_iterative=True)
+    return SetUp(about=about, n_cases=1, make=make, shown=1, methods=methods)
 
 
 def _simultaneous(plan: Plan) -> SetUp:
@@ -130,8 +125,8 @@ def _simultaneous(plan: Plan) -> SetUp:
     def make(number: int) -> Case:
         seed = FIRST_SEED + number - 1
         transform = Affine(full_grid(setting.grid, plan))
-        params = random_affine(transform, seed, LARGE)
-        return setting.scans(plan, number).moved_by(setting.phantom, transform, params, motion_seed=seed)
+        motion = random_affine(transform, seed, LARGE)
+        return setting.scans(plan, number).moved_by(setting.phantom, motion, {"motion_seed": seed})
 
     n_cases = 2 if plan.quick else N_MOTIONS
     about = setting.about | {
@@ -140,26 +135,26 @@ def _simultaneous(plan: Plan) -> SetUp:
         f"{LARGE.translation_mm:g} mm",
     }
     return SetUp(
-        about=about, n_cases=n_cases, make=make, shown=1, ways=compared_ways(plan, setting.grid, AFFINE)
+        about=about, n_cases=n_cases, make=make, shown=1, methods=compared_methods(plan, setting.grid, Affine)
     )
 
 
 def full_grid(grid: VolumeGrid, plan: Plan) -> VolumeGrid:
     """Return the grid that scales a transform's parameters: the same at every size of the ring's voxels."""
-    return grid if plan.level is Level.REAL else grid_of(1.0)
+    return grid if plan.level is DataLevel.REAL else grid_of(1.0)
 
 
 TOROID_LARGE_MOTION = Experiment(
     name="toroid-iterative",
     title="Toroid, one large motion: sequential against iterative",
     paper=TOROID_ITERATIVE,
-    levels=tuple(Level),
+    levels=tuple(DataLevel),
     at=_iterative,
 )
 TOROID_RANDOM_MOTIONS = Experiment(
     name="toroid-simultaneous",
     title="Toroid, twenty random affine motions: sequential against simultaneous",
     paper=TOROID_SIMULTANEOUS,
-    levels=tuple(Level),
+    levels=tuple(DataLevel),
     at=_simultaneous,
 )

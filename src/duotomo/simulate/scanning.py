@@ -2,59 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 import numpy as np
 import torch
-from numpy.typing import DTypeLike, NDArray
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import Projector
+from duotomo.phantoms import AnalyticPhantom, Phantom
 from duotomo.simulate.detector import check_detector, detect
 from duotomo.transforms import Motion
-
-
-class Phantom(Protocol):
-    """Anything that can be averaged over the voxels of a grid."""
-
-    def voxels(self, grid: VolumeGrid, *, dtype: DTypeLike = ...) -> NDArray[Any]:
-        """Return the mean attenuation over each voxel.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-        dtype : dtype
-            Of the array.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), 1/mm; the caller may write into it.
-        """
-        ...
-
-
-class AnalyticPhantom(Protocol):
-    """Anything whose integrals along rays are known without a grid."""
-
-    def line_integrals(self, acquisition: Acquisition, *, oversample: int = ...) -> NDArray[np.float64]:
-        """Return the mean over the rays of each pixel.
-
-        Parameters
-        ----------
-        acquisition : Acquisition
-            Whose rays.
-        oversample : int
-            Rays per pixel along v and along u.
-
-        Returns
-        -------
-        numpy.ndarray
-            (view, v, u), without unit.
-        """
-        ...
 
 
 def scan(

@@ -6,11 +6,11 @@ import os
 
 import numpy as np
 
-from duotomo.experiments.third_party.files import Origin, find
-from duotomo.experiments.third_party.standing import standing
 from duotomo.io.libraries import nibabel
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.sampled import Sampled
+from duotomo.reproduction.third_party.files import Origin, find
+from duotomo.reproduction.third_party.standing import standing
 
 ORIGIN = Origin(
     source="github.com/OpenJData/DigiBreast, data/DigiBreast_lzma.jdat (Deng, Fang et al. 2015)",

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.errors import ShapeError
-from duotomo.experiments.third_party.files import Origin, find, scipy_part
 from duotomo.geometry import Acquisition
+from duotomo.reproduction.third_party.files import Origin, find, scipy_part
 
 ORIGIN = Origin(
     source="github.com/DIDSR/ReconDBT, example_data/ (R. Zeng, FDA)",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError
-from duotomo.experiments.third_party.files import scipy_part
+from duotomo.reproduction.third_party.files import scipy_part
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError
-from duotomo.experiments.third_party.files import Origin, find
-from duotomo.experiments.third_party.standing import standing
 from duotomo.io.libraries import simpleitk
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.sampled import Sampled
+from duotomo.reproduction.third_party.files import Origin, find
+from duotomo.reproduction.third_party.standing import standing
 
 ORIGIN = Origin(
     source="github.com/DIDSR/VICTRE_PIPELINE, phantoms/ and lesions/spiculated/ (Badano et al. 2018)",

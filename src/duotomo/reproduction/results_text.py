@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-KNOWN = (
-    "toroid-iterative",
-    "toroid-simultaneous",
-    "breast-mr",
-    "compressed-pair",
-    "shepp-logan-bspline",
-    "inner-outer",
-)
-"""The experiments in the order of the paper."""
-
 LEVELS = {
     "as-published": "data made on the grid of the reconstruction with its own projector, without noise, as "
     "in the paper. Rows marked plain are the paper's algorithms to the letter: no prior, one resolution, a "
