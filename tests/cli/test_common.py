@@ -14,8 +14,10 @@ import typer
 from typer.testing import CliRunner
 
 import duotomo as package
-from duotomo.cli import COMMANDS, _common, main
-from duotomo.cli._common import Device, Talk, guarded, prepare, use_threads
+from duotomo.cli import COMMANDS, main
+from duotomo.cli._computing import Computing, Device, use_threads
+from duotomo.cli._errors import DEBUG, guarded, translated
+from duotomo.cli._talk import Talk
 from duotomo.errors import DeviceError, DuotomoError
 
 
@@ -31,7 +33,9 @@ def ended(error: BaseException, **options: object) -> typer.Exit:
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (DuotomoError("joint: expected this; got that."), 2, "joint: expected this; got that."),
+        (DuotomoError("expected this; got that."), 2, "duotomo command: expected this; got that."),
+        (DuotomoError("command: expected this."), 2, "duotomo command: expected this."),
+        (DuotomoError("read_scan: expected this."), 2, "duotomo command: read_scan: expected this."),
         (
             OSError(28, "No space left on device", "/disk"),
             2,
@@ -55,7 +59,7 @@ def test_every_failure_is_a_message_and_a_code(
 def test_json_gets_the_message_too(capsys: pytest.CaptureFixture[str]) -> None:
     ended(DuotomoError("expected this"), as_json=True)
     said = capsys.readouterr()
-    assert json.loads(said.out) == {"status": "error", "error": "expected this"}
+    assert json.loads(said.out) == {"status": "error", "error": "duotomo command: expected this"}
 
 
 def test_what_ends_on_purpose_and_what_is_debugged_passes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,13 +70,39 @@ def test_what_ends_on_purpose_and_what_is_debugged_passes(monkeypatch: pytest.Mo
 
     with pytest.raises(typer.BadParameter):
         guarded(wrong)()
-    monkeypatch.setenv(_common.DEBUG, "1")
+    monkeypatch.setenv(DEBUG, "1")
 
     def command() -> None:
         raise KeyError("a")
 
     with pytest.raises(KeyError):
         guarded(command)()
+
+
+OPTIONS = {"thickness": "--thickness", "machine": "--machine", "voxel": "--voxel", "formats": "--format"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Pass `thickness_mm`.", "Pass --thickness."),
+        ("Pass `machine='ge_senoclaire'`.", "Pass --machine ge_senoclaire."),
+        ("Pass `voxel_mm=(1, 0.1, 0.1)`.", "Pass --voxel 1,0.1,0.1."),
+        ('expected `formats` and `machine="a"`', "expected --format and --machine a"),
+        ("Pass `thickness_mm=True`.", "Pass --thickness."),
+        (
+            "Run `duotomo reproduce all` first, `angles_deg`.",
+            "Run `duotomo reproduce all` first, `angles_deg`.",
+        ),
+    ],
+)
+def test_parameters_are_told_as_options(text: str, expected: str) -> None:
+    assert translated(text, OPTIONS) == expected
+
+
+def test_the_version_is_told() -> None:
+    ran = CliRunner().invoke(main, ["--version"])
+    assert (ran.exit_code, ran.output) == (0, f"duotomo {package.__version__}\n")
 
 
 def test_talk_goes_where_it_should(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,13 +122,13 @@ def test_talk_goes_where_it_should(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
 def test_a_missing_device_is_said() -> None:
     with pytest.raises(DeviceError, match="no CUDA device is available here"):
-        prepare("duotomo joint", device=Device.CUDA, threads=None, seed=0)
+        Computing(device=Device.CUDA).prepare()
 
 
 def test_threads_and_seed_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
     try:
-        prepare("duotomo joint", device=Device.CPU, threads=1, seed=7)
+        Computing(threads=1, seed=7).prepare()
         assert torch.get_num_threads() == 1
         assert torch.initial_seed() == 7
         monkeypatch.delitem(sys.modules, "numba", raising=False)
@@ -113,7 +143,7 @@ def test_help_lists_every_command_and_each_has_an_example() -> None:
     shown = CliRunner().invoke(main, ["--help"]).output
     for name in COMMANDS:
         assert f" {name} " in shown
-    for name in ("joint", "reconstruct", "register"):
+    for name in COMMANDS:
         ran = CliRunner().invoke(main, [name, "--help"])
         assert ran.exit_code == 0
         assert f"duotomo {name} " in ran.output.split("Example:")[1]
@@ -129,8 +159,9 @@ def test_help_needs_no_heavy_library() -> None:
     code = (
         "import sys\n"
         "from typer.testing import CliRunner\n"
-        "from duotomo.cli import main\n"
-        "assert CliRunner().invoke(main, ['--help']).exit_code == 0\n"
+        "from duotomo.cli import COMMANDS, main\n"
+        "for words in (['--help'], *([name, '--help'] for name in COMMANDS)):\n"
+        "    assert CliRunner().invoke(main, words).exit_code == 0\n"
         "heavy = {'torch', 'numba', 'matplotlib', 'h5py', 'nibabel', 'SimpleITK', 'pydicom'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from duotomo.cli._volumes import read_any_volume
 from duotomo.io import (
     read_displacement,
     read_transform,
@@ -21,9 +20,9 @@ from duotomo.io.dicom.projections_writer import write_dicom_projections
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 from duotomo.io.libraries import pydicom
 from duotomo.io.scan_file import read_scan
-from duotomo.transforms import BSpline
+from duotomo.transforms import BSpline, Motion
 from tests.cli.commands import duotomo
-from tests.cli.test_info import PARAMS, RIGID, patient, result_folder, scan
+from tests.cli.test_info import TURN, patient, result_folder, scan
 from tests.cli.tiny import GRID, SCAN, tiny_study
 
 POINTS = torch.tensor([(0.0, 20.0, 30.0), (9.0, 12.0, 25.0)], dtype=torch.float64)
@@ -66,7 +65,7 @@ def test_a_volume_keeps_its_values_and_place(tmp_path: Path, name: str) -> None:
     volume = torch.rand(GRID.shape, generator=torch.Generator().manual_seed(0))
     write_volume(tmp_path / "in.nii.gz", volume, GRID)
     convert(tmp_path / "in.nii.gz", tmp_path / name)
-    found, grid = read_any_volume(tmp_path / name)
+    found, grid = read_volume(tmp_path / name)
     assert grid.shape == GRID.shape
     np.testing.assert_allclose(grid.low_mm, GRID.low_mm, atol=1e-4)
     # DICOM keeps 16 bits.
@@ -78,36 +77,38 @@ def test_a_volume_keeps_its_values_and_place(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["out.tfm", "out.h5", "out.nii.gz", "out.mha"])
 def test_a_transform_takes_points_to_the_same_places(tmp_path: Path, name: str) -> None:
     spline = BSpline.over(GRID, (5, 5, 5))
-    params = torch.randn(spline.n_params, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    write_transform(tmp_path / "in.tfm", spline, params)
+    bent = Motion(
+        spline, torch.randn(spline.n_params, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    )
+    write_transform(tmp_path / "in.tfm", bent)
     write_volume(tmp_path / "grid.nii.gz", torch.zeros(GRID.shape), GRID)
     convert(tmp_path / "in.tfm", tmp_path / name, "--grid-from", tmp_path / "grid.nii.gz")
     image = name.endswith((".nii.gz", ".mha"))
-    moved, found = read_displacement(tmp_path / name) if image else read_transform(tmp_path / name, GRID)
+    moved = read_displacement(tmp_path / name) if image else read_transform(tmp_path / name, GRID)
     # An image of displacements is exact at voxel centres, and linear between them.
     points = POINTS if not image else torch.tensor([(1.5, 19.5, 30.5), (10.5, 13.5, 24.5)]).double()
-    expected = spline.points(params, points)
-    torch.testing.assert_close(moved.points(found, points), expected, atol=1e-3, rtol=0)
+    expected = bent.points(points)
+    torch.testing.assert_close(moved.points(points), expected, atol=1e-3, rtol=0)
 
 
 def test_displacements_become_a_transform(tmp_path: Path) -> None:
-    write_transform(tmp_path / "in.tfm", RIGID, PARAMS)
+    write_transform(tmp_path / "in.tfm", TURN)
     write_volume(tmp_path / "grid.nii.gz", torch.zeros(GRID.shape), GRID)
     convert(tmp_path / "in.tfm", tmp_path / "d.nii.gz", "--grid-from", tmp_path / "grid.nii.gz")
     convert(tmp_path / "d.nii.gz", tmp_path / "d.h5")
-    moved, found = read_transform(tmp_path / "d.h5", GRID)
-    torch.testing.assert_close(moved.points(found, POINTS), RIGID.points(PARAMS, POINTS), atol=1e-6, rtol=0)
+    moved = read_transform(tmp_path / "d.h5", GRID)
+    torch.testing.assert_close(moved.points(POINTS), TURN.points(POINTS), atol=1e-6, rtol=0)
 
 
 def test_registrations_go_to_dicom(dicom: Path, tmp_path: Path) -> None:
-    write_transform(tmp_path / "rigid.tfm", RIGID, PARAMS)
+    write_transform(tmp_path / "rigid.tfm", TURN)
     convert(tmp_path / "rigid.tfm", tmp_path / "rigid.dcm", "--patient-from", dicom)
     spatial = pydicom().dcmread(tmp_path / "rigid.dcm")
     assert str(spatial.PatientName) == "Doe^Jane"
     assert len(spatial.RegistrationSequence) == 2
     spline = BSpline.over(GRID, (5, 5, 5))
-    params = 0.3 * torch.ones(spline.n_params, dtype=torch.float64)
-    write_transform(tmp_path / "bent.tfm", spline, params)
+    bent = Motion(spline, 0.3 * torch.ones(spline.n_params, dtype=torch.float64))
+    write_transform(tmp_path / "bent.tfm", bent)
     write_volume(tmp_path / "grid.nii.gz", torch.zeros(GRID.shape), GRID)
     convert(tmp_path / "bent.tfm", tmp_path / "bent.dcm", "--grid-from", tmp_path / "grid.nii.gz")
     assert "DeformableRegistrationSequence" in pydicom().dcmread(tmp_path / "bent.dcm")
@@ -119,11 +120,11 @@ def test_parts_of_a_result_and_of_a_study(dicom: Path, tmp_path: Path) -> None:
     assert str(pydicom().dcmread(tmp_path / "v.dcm").PatientName) == "Doe^Jane"
     convert(folder, tmp_path / "v.mha", "--what", "volume")
     torch.testing.assert_close(
-        read_volume(tmp_path / "v.mha")[0], read_any_volume(tmp_path / "v.dcm")[0], atol=1e-4, rtol=0
+        read_volume(tmp_path / "v.mha")[0], read_volume(tmp_path / "v.dcm")[0], atol=1e-4, rtol=0
     )
     convert(folder, tmp_path / "t.nii.gz", "--what", "transform_1")
-    moved, found = read_displacement(tmp_path / "t.nii.gz")
-    torch.testing.assert_close(moved.points(found, POINTS), RIGID.points(PARAMS, POINTS), atol=1e-4, rtol=0)
+    moved = read_displacement(tmp_path / "t.nii.gz")
+    torch.testing.assert_close(moved.points(POINTS), TURN.points(POINTS), atol=1e-4, rtol=0)
 
     write_study(tmp_path / "study.h5", tiny_study())
     convert(tmp_path / "study.h5", tmp_path / "second.h5", "--what", "visit_2")
@@ -160,7 +161,7 @@ def test_what_cannot_be_converted_is_said(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_volume("v.nii.gz", torch.rand(GRID.shape), GRID)
-    write_transform("t.tfm", RIGID, PARAMS)
+    write_transform("t.tfm", TURN)
     write_study("study.h5", tiny_study())
     result_folder(tmp_path / "result")
     Path("g.json").write_text(SCAN.to_json())

@@ -11,13 +11,10 @@ import pytest
 import torch
 from PIL import Image
 
-from duotomo.cli import _demo_pair
-from duotomo.cli._demo_numbers import Change, change, compare
-from duotomo.cli._demo_pair import MASS_RADIUS_MM, NOW_MM, PRIOR_MM, Pair
-from duotomo.geometry import VolumeGrid
-from duotomo.io import read_result
-from duotomo.io.scan_hdf5 import read_scan_hdf5
-from duotomo.phantoms.compression import compress
+from duotomo.io import read_result, read_scan
+from duotomo.phantoms import compress
+from duotomo.report import compare_with_truth
+from duotomo.simulate import demo_pair, scene
 from tests.cli.commands import Ran, duotomo
 
 COARSE = ("--voxel", 6, "--steps", 1)
@@ -28,7 +25,7 @@ once = functools.cache(compress)
 @pytest.fixture(autouse=True, scope="module")
 def _squeezed_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_demo_pair, "compress", once)
+        patch.setattr(scene, "compress", once)
         yield
 
 
@@ -48,10 +45,7 @@ def test_it_writes_scans_a_result_and_a_picture(ran: tuple[Path, Ran]) -> None:
         "change.png",
         "change.svg",
     }
-    assert [read_scan_hdf5(out / name).thickness_mm for name in ("current.h5", "prior.h5")] == [
-        NOW_MM,
-        PRIOR_MM,
-    ]
+    assert [read_scan(out / name).thickness_mm for name in ("current.h5", "prior.h5")] == [44.0, 48.0]
     saved = read_result(out / "result")
     assert set(saved.others) == {"visit_1", "visit_2", "visit_2_registered"}
     assert saved.settings["command"] == "joint"
@@ -69,8 +63,7 @@ def test_it_says_the_command_and_where_to_look(ran: tuple[Path, Ran]) -> None:
 
 
 def test_registration_helps_on_voxels_twice_as_large(ran: tuple[Path, Ran]) -> None:
-    pair = Pair(voxel_mm=2.0)
-    found = compare(read_result(ran[0] / "result"), pair.landmarks_mm(), pair.mass_mm, MASS_RADIUS_MM)
+    found = compare_with_truth(read_result(ran[0] / "result"), demo_pair(voxel_mm=2.0))
     before, after = found.changes
     assert found.tre_mm[1] < 0.7 * found.tre_mm[0]
     assert after.elsewhere_per_mm < 0.6 * before.elsewhere_per_mm
@@ -99,51 +92,6 @@ def test_the_command_it_shows_repeats_its_result(tmp_path: Path) -> None:
     assert torch.equal(again.volume, first.volume)
 
 
-def test_the_scans_depend_on_the_seed_alone() -> None:
-    first, same, other = (Pair(voxel_mm=6.0, seed=seed).prior().projections for seed in (1, 1, 2))
-    assert torch.equal(first, same)
-    assert not torch.equal(first, other)
-
-
-def test_the_mass_is_where_it_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = Pair(voxel_mm=4.0)
-    (x, y, _), d = pair.mass_mm, pair.voxel_mm
-    here = pair.now().projections
-    monkeypatch.setattr(_demo_pair, "MASS_MM", (24.0, 17.0, 30.0))
-    shadow = here - Pair(voxel_mm=4.0).now().projections
-    middle = pair.acquisition.n_views // 2
-    _, n_u = pair.acquisition.detector_shape
-    v, u = divmod(int(shadow[middle].argmax()), n_u)
-    # The middle view looks straight down, and magnifies by 4 % at this height.
-    assert abs((u + 0.5 - n_u / 2) * d - 1.04 * x) < MASS_RADIUS_MM
-    assert abs((v + 0.5) * d - 1.04 * y) < MASS_RADIUS_MM
-
-
-def test_landmarks_lie_between_the_plates() -> None:
-    before, now = Pair().landmarks_mm()
-    assert before.shape == now.shape
-    assert len(before) > 1000
-    for points, thickness_mm in ((before, PRIOR_MM), (now, NOW_MM)):
-        assert points[:, 2].min() > -0.5
-        assert points[:, 2].max() < thickness_mm + 0.5
-
-
-def test_a_change_elsewhere_lowers_the_contrast() -> None:
-    grid = VolumeGrid.on_detector((10, 20, 20), (2.0, 1.0, 1.0))
-    at = (-4.5, 5.5, 11.0)
-    difference = torch.full(grid.shape, 0.001)
-    difference[5, 5, 5] = 0.02
-    tissue = torch.ones(grid.shape, dtype=torch.bool)
-    clear = change(difference, tissue, grid, at, 1.0)
-    assert clear.mass_per_mm == pytest.approx(0.02)
-    difference[:, 15:] = 0.01
-    blurred = change(difference, tissue, grid, at, 1.0)
-    assert blurred.contrast < clear.contrast
-    tissue[:, 15:] = False
-    assert change(difference, tissue, grid, at, 1.0).contrast == pytest.approx(clear.contrast)
-    assert Change(mass_per_mm=0.0, elsewhere_per_mm=1.0).contrast == 0
-
-
 def test_a_command_that_fails_ends_the_demo_with_its_code(tmp_path: Path) -> None:
     (tmp_path / "result").write_text("a file where a folder should be")
     said = duotomo("demo", "--out", tmp_path, *COARSE)
@@ -158,7 +106,7 @@ def test_quiet_says_nothing(tmp_path: Path) -> None:
 
 
 def test_without_finite_elements_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_demo_pair, "compress", compress)
+    monkeypatch.setattr(scene, "compress", compress)
     monkeypatch.setitem(sys.modules, "skfem", None)
     said = duotomo("demo", "--out", tmp_path, *COARSE)
     assert said.code == 2

@@ -19,12 +19,12 @@ from duotomo.io.scan import Scan, Values
 from duotomo.io.scan_geometry import MAX_BYTES
 from duotomo.methods import Result
 from duotomo.solvers import Status
-from duotomo.transforms import Rigid
+from duotomo.transforms import Motion, Rigid
 from tests.cli.commands import duotomo, write_scans
 from tests.cli.tiny import GRID, SCAN, tiny_study
 
 RIGID = Rigid(GRID)
-PARAMS = RIGID.params(rotation_deg=(0.0, 5.0, 0.0), translation_mm=(1.0, 2.0, 3.0))
+TURN = Motion(RIGID, RIGID.params(rotation_deg=(0.0, 5.0, 0.0), translation_mm=(1.0, 2.0, 3.0)))
 
 
 def told(path: Path, *options: object) -> dict[str, object]:
@@ -56,8 +56,7 @@ def result_folder(folder: Path) -> Path:
         method="simultaneous",
         grid=GRID,
         volume=torch.rand(GRID.shape),
-        transforms=(RIGID,),
-        params=(PARAMS,),
+        motions=(TURN,),
         status=Status.CONVERGED,
         reason="It was enough.",
         applications=7,
@@ -111,7 +110,7 @@ def test_dicom_is_described_without_the_patient(tmp_path: Path) -> None:
     paths = {name: tmp_path / f"{name}.dcm" for name in ("scan", "volume", "registration")}
     write_dicom_projections(paths["scan"], scan(), identity=patient())
     write_tomosynthesis(paths["volume"], torch.rand(GRID.shape), GRID, identity=patient())
-    write_spatial_registration(paths["registration"], RIGID, PARAMS, fixed=patient())
+    write_spatial_registration(paths["registration"], TURN, fixed=patient())
     kinds = {"scan": "scan", "volume": "volume", "registration": "DICOM registration"}
     for name, path in paths.items():
         assert told(path)["kind"] == kinds[name]
@@ -132,13 +131,13 @@ def test_results_studies_transforms_and_geometries_are_described(tmp_path: Path)
     assert len(study["visits"]) == 2  # type: ignore[arg-type]
 
     for name in ("t.tfm", "t.h5"):
-        write_transform(tmp_path / name, RIGID, PARAMS)
+        write_transform(tmp_path / name, TURN)
         found = told(tmp_path / name)
         assert (found["kind"], found["model"]) == ("transform", "Affine")
-    write_displacement(tmp_path / "d.nii.gz", RIGID, PARAMS, GRID)
+    write_displacement(tmp_path / "d.nii.gz", TURN, GRID)
     moved = told(tmp_path / "d.nii.gz")
     assert moved["kind"] == "displacements"
-    lengths = RIGID.displacement(PARAMS, GRID).norm(dim=0)
+    lengths = TURN.displacement(GRID).norm(dim=0)
     assert moved["largest_displacement_mm"] == pytest.approx(float(lengths.max()))
 
     (tmp_path / "g.json").write_text(SCAN.to_json())

@@ -19,8 +19,9 @@ from duotomo.cli import _memory, main
 from duotomo.cli._memory import available_bytes
 from duotomo.io import CheckpointFile, fingerprint, read_result, write_study
 from duotomo.io.folder_lock import locked
-from duotomo.methods import Alternating, Model, Result, Settings
+from duotomo.methods import Alternating, Result, Settings, settings_from_dict
 from duotomo.solvers import Status
+from duotomo.transforms import Affine, Rigid
 from tests.cli.tiny import GRID, SHIFT_MM, tiny_study
 
 
@@ -52,15 +53,17 @@ def test_a_study_becomes_a_result_folder(study_path: Path, tmp_path: Path) -> No
     code, output = joint(study_path, "--out", out, "--transform", "translation")
     assert code == 0, output
     written = [Path(line.strip()) for line in output.split("Wrote\n")[1].splitlines()]
-    assert {"visit_1.nii.gz", "visit_2_registered.nii.gz", "displacement_1.nii.gz", "settings.toml"} <= {
-        path.name for path in written
-    }
+    assert {
+        "visit_1.nii.gz",
+        "visit_2_registered.nii.gz",
+        "visit_2_to_reference_displacement.nii.gz",
+        "settings.toml",
+    } <= {path.name for path in written}
     assert sorted(written) == sorted(out.iterdir())
     saved = read_result(out)
     assert saved.grid == GRID
     assert saved.method == "simultaneous"
-    transform, params = saved.transforms[0]
-    found = transform.physical(params)["translation_mm"]
+    found = saved.motions[0].physical()["translation_mm"]
     torch.testing.assert_close(found, torch.tensor(SHIFT_MM, dtype=torch.float64), atol=0.5, rtol=0)
     assert saved.settings["model"] == "translation"
     with Image.open(out / "three_views.png") as image:
@@ -77,8 +80,8 @@ def test_settings_are_written_so_that_they_can_be_made_again(
     code, output = joint(study_path, "--out", tmp_path, "--transform", "rigid", "--solver", "alternating")
     assert code == 0, output
     written = read_result(tmp_path).settings
-    expected = Settings.staged(GRID, Model("rigid"), solver=Alternating())
-    assert eval(written["python"], vars(methods)) == expected
+    expected = Settings.staged(GRID, Rigid, solver=Alternating())
+    assert settings_from_dict(written["settings"]) == expected
     assert written["settings"]["priors"]["bending"] == expected.priors.bending
 
 
@@ -88,7 +91,7 @@ def test_plain_is_the_papers_algorithm(
     monkeypatch.setattr(methods, "simultaneous", limited(1))
     code, output = joint(study_path, "--out", tmp_path, "--plain", "--transform", "rigid")
     assert code == 0, output
-    assert eval(read_result(tmp_path).settings["python"], vars(methods)) == Settings.plain(Model("rigid"))
+    assert settings_from_dict(read_result(tmp_path).settings["settings"]) == Settings.plain(Rigid)
     code, output = joint(study_path, "--out", tmp_path, "--plain", "--solver", "coupled")
     assert code == 2
     assert "the plain algorithm alternates" in output
@@ -171,8 +174,11 @@ def test_too_little_memory_is_said_before_the_start(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--transform", "elastic"), "Model: expected translation, rigid, affine or bspline"),
-        (("--transform", "bspline:3"), "Model: expected three counts of control points"),
+        (("--transform", "elastic"), "expected --transform as one of translation, rigid, affine, bspline"),
+        (
+            ("--transform", "bspline:3"),
+            "or three counts of them (z, y, x), bspline:7,9,9, for --transform; got bspline:3",
+        ),
     ],
 )
 def test_wrong_options_are_explained(
@@ -252,7 +258,7 @@ def test_the_checkpoint_is_of_this_study_and_these_settings(
 
     monkeypatch.setattr(methods, "simultaneous", noting)
     joint(study_path, "--out", tmp_path)
-    settings = Settings.staged(GRID, Model("affine"))
+    settings = Settings.staged(GRID, Affine)
     assert seen[0].fingerprint == fingerprint(tiny_study(), method="simultaneous", settings=settings)
 
 

@@ -29,7 +29,7 @@ def test_every_way_finds_the_ball(study_path: Path, tmp_path: Path, method: str)
     saved = read_result(tmp_path)
     assert saved.method == method
     assert saved.grid == GRID
-    assert saved.transforms == ()
+    assert saved.motions == ()
     assert len(saved.quality["residual_by_view"][0]) == 7
     inside = saved.volume[6:10, 6:9, 6:10].mean()
     outside = saved.volume[:, -2:].mean()
@@ -58,7 +58,7 @@ def test_a_scan_with_options_and_settings(tmp_path: Path) -> None:
     one, two = read_result(tmp_path / "a"), read_result(tmp_path / "b")
     assert torch.equal(one.volume, two.volume)
     assert one.grid.low_mm[0] == 5.0
-    assert (tmp_path / "b" / "volume_nrrd.nrrd").is_file()
+    assert (tmp_path / "b" / "volume.nrrd").is_file()
 
 
 def test_wrong_options_are_explained(study_path: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from duotomo.geometry import VolumeGrid
 from duotomo.io import read_result, write_volume
 from duotomo.methods import resample_to_reference
-from duotomo.transforms import Translation
+from duotomo.transforms import Motion, Translation
 from tests.cli.commands import duotomo
 
 GRID = VolumeGrid.on_detector((14, 16, 18), (2.0, 2.0, 2.0), gap_mm=5.0)
@@ -39,16 +39,15 @@ def test_the_motion_is_found(volumes: tuple[Path, Path], tmp_path: Path, options
     ran = duotomo("register", *volumes, "--transform", "rigid", "--out", tmp_path, "--json", *options)
     assert ran.code == 0, ran.err
     saved = read_result(tmp_path)
-    transform, params = saved.transforms[0]
     center = torch.tensor([[0.0, 16.0, 19.0]], dtype=torch.float64)
-    moved = transform.points(params, center) - center
+    moved = saved.motions[0].points(center) - center
     torch.testing.assert_close(moved[0], torch.tensor(SHIFT_MM, dtype=torch.float64), atol=0.2, rtol=0)
     assert ran.json["quality"]["mean_displacement_mm"][0] == pytest.approx(21**0.5, abs=0.3)
     assert torch.equal(saved.volume, blob())
     registered = saved.others["visit_2_registered"]
     assert (registered - saved.volume).norm() < 0.2 * saved.volume.norm()
     assert (tmp_path / "report.html").is_file()
-    assert [record.stage for record in saved.history] == sorted(record.stage for record in saved.history)
+    assert [step.stage for step in saved.history] == sorted(step.stage for step in saved.history)
 
 
 def test_what_is_written_is_the_moving_volume_in_the_reference_frame(
@@ -59,9 +58,10 @@ def test_what_is_written_is_the_moving_volume_in_the_reference_frame(
     saved = read_result(tmp_path)
     shift = Translation(GRID)
     moving = shift.warp(shift.params(translation_mm=SHIFT_MM), GRID, GRID)(blob())
-    seen = resample_to_reference(moving, shift, saved.params[0], grid=GRID, moving_grid=GRID)
+    found = Motion(shift, saved.params[0])
+    seen = resample_to_reference(moving, found, grid=GRID, moving_grid=GRID)
     torch.testing.assert_close(saved.others["visit_2_registered"], seen)
-    assert (tmp_path / "transform_1_dicom.dcm").is_file()
+    assert (tmp_path / "visit_2_to_reference.dcm").is_file()
 
 
 def test_wrong_input_is_explained(volumes: tuple[Path, Path], tmp_path: Path) -> None:

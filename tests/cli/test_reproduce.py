@@ -13,16 +13,23 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from duotomo import experiments
+from duotomo import reproduction
 from duotomo.cli import main
-from duotomo.experiments import Experiment, Level, Plan, SetUp, Way
-from duotomo.experiments.third_party.fda import FILE
-from duotomo.experiments.way import oracle, staged_ways
 from duotomo.io.folder_lock import locked
-from duotomo.methods import Model
-from duotomo.report.reproduction_fda import read_fda
-from duotomo.report.summary import lines, read_table
-from tests.experiments.tiny import GRID, PAPER, Counted, tiny_case
+from duotomo.reproduction import (
+    ComparedMethod,
+    DataLevel,
+    Experiment,
+    Plan,
+    SetUp,
+    read_fda,
+    read_table,
+    table_lines,
+)
+from duotomo.reproduction.compared_method import oracle, staged_methods
+from duotomo.reproduction.third_party.fda import FILE
+from duotomo.transforms import Affine
+from tests.reproduction.tiny import GRID, PAPER, Counted, tiny_case
 
 DATA = Path(os.environ.get("DUOTOMO_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
 
@@ -32,38 +39,41 @@ def run(*options: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def short(way: Way) -> Way:
-    """Return a way of two stages of three steps."""
-    stages = tuple(replace(stage, n_steps=3) for stage in way.settings.stages[-2:])
-    return replace(way, settings=replace(way.settings, stages=stages))
+def short(method: ComparedMethod) -> ComparedMethod:
+    """Return a method of two stages of three steps."""
+    stages = tuple(replace(stage, n_steps=3) for stage in method.settings.stages[-2:])
+    return replace(method, settings=replace(method.settings, stages=stages))
 
 
-def real_ways(plan: Plan) -> SetUp:
-    model = Model("affine")
-    sequential, _, simultaneous = staged_ways(GRID, model)
+def real_methods(plan: Plan) -> SetUp:
+    sequential, _, simultaneous = staged_methods(GRID, Affine)
     return SetUp(
         about={"grid": repr(GRID)},
         n_cases=2,
-        make=lambda number: tiny_case(number, seed=None if plan.level is Level.AS_PUBLISHED else number),
+        make=lambda number: tiny_case(number, seed=None if plan.level is DataLevel.AS_PUBLISHED else number),
         shown=1,
-        ways=tuple(map(short, (sequential, simultaneous, oracle(GRID, model)))),
+        methods=tuple(map(short, (sequential, simultaneous, oracle(GRID, Affine)))),
     )
 
 
 TINY = Experiment(
-    name="tiny", title="A tiny ring", paper=PAPER, levels=(Level.AS_PUBLISHED, Level.HONEST), at=real_ways
+    name="tiny",
+    title="A tiny ring",
+    paper=PAPER,
+    levels=(DataLevel.AS_PUBLISHED, DataLevel.HONEST),
+    at=real_methods,
 )
 
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiments, "EXPERIMENTS", {"tiny": TINY})
+    monkeypatch.setattr(reproduction, "EXPERIMENTS", {"tiny": TINY})
 
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     made = Counted()
-    monkeypatch.setattr(experiments, "EXPERIMENTS", {"tiny": made.experiment})
+    monkeypatch.setattr(reproduction, "EXPERIMENTS", {"tiny": made.experiment})
     return made
 
 
@@ -75,15 +85,15 @@ def test_an_experiment_becomes_a_table_and_figures(tmp_path: Path, monkeypatch: 
     assert code == 0, output
     folder = out / "tiny" / "honest"
     table = read_table(folder)
-    assert [(row.case, row.way) for row in table.rows] == [
-        (case, way) for case in (1, 2) for way in ("sequential", "simultaneous", "known-motion")
+    assert [(row.case, row.method) for row in table.rows] == [
+        (case, method) for case in (1, 2) for method in ("sequential", "simultaneous", "known-motion")
     ]
     assert "A tiny ring (honest)" in output
     assert output.count("finished before") == 0
     assert output.index("case 2, known motion: relative error") < output.index("before registration")
     assert "The paper's relative error: sequential 0.00570." in output
     # Nothing is cut, and no line of the table is wider than the window.
-    header, *body = lines(table)
+    header, *body = table_lines(table)
     printed = output[output.index("case 2, known motion: relative error") :].splitlines()
     cells = [cell for line in printed for cell in re.split(r"\s{2,}", line.strip())]
     assert {cell for row in (header, *body) for cell in row} <= set(cells)
@@ -138,7 +148,8 @@ def test_a_stopped_run_says_that_it_can_be_gone_on_with(counted: Counted, tmp_pa
     options = ("tiny", "--level", "honest", "--out", tmp_path, "--no-figures")
     code, output = run(*options)
     assert code == 130
-    assert "Stopped. What is finished is kept; the same command goes on from there." in output
+    assert "Stopped." in output
+    assert "What is finished is kept; the same command goes on from there." in output
     del counted.hooks["simultaneous"]
     code, output = run(*options)
     assert code == 0, output
@@ -241,7 +252,7 @@ def test_a_missing_library_is_missed_before_the_run(
 def test_missing_cuda_is_said_not_replaced(counted: Counted, tmp_path: Path) -> None:
     code, output = run("tiny", "--out", tmp_path, "--device", "cuda")
     assert code == 2
-    assert "expected a CUDA device for --device cuda; got none. Use --device cpu" in output
+    assert "expected a CUDA device for --device cuda; got: no CUDA device is available here. Use" in output
     assert counted.calls == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from duotomo.cli import main
-from tests.report.reproduction_folder import WAYS, row, table, write_table
+from tests.reproduction.written_folder import METHODS, row, table, write_table
 
 
 def run(folder: Path, *options: str) -> tuple[int, str]:
@@ -19,7 +19,7 @@ def run(folder: Path, *options: str) -> tuple[int, str]:
 
 def with_one(tmp_path: Path, *, quick: bool) -> Path:
     """Return a folder with one experiment and one picture."""
-    content = table(WAYS, [row(1, way["name"]) for way in WAYS], quick=quick)
+    content = table(METHODS, [row(1, method["name"]) for method in METHODS], quick=quick)
     folder = write_table(tmp_path / "out" / "toroid-simultaneous" / "honest", content)
     (folder / "figures").mkdir()
     (folder / "figures" / "results.png").write_bytes(b"1234")

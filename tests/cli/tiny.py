@@ -7,10 +7,10 @@ from math import radians
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods import Coupled, Model, Priors, Settings, Stage, Study, Visit
+from duotomo.methods import Coupled, Priors, Settings, Stage, Study, Visit
 from duotomo.phantoms import Ellipsoid
 from duotomo.simulate import scan
-from duotomo.transforms import Translation
+from duotomo.transforms import Affine, Motion, Rigid, Translation
 
 GRID = VolumeGrid.on_detector((16, 16, 16), (3.0, 3.0, 3.0), gap_mm=5.0)
 SCAN = Acquisition.arc(
@@ -29,10 +29,10 @@ def tiny_study() -> Study:
     ball = Ellipsoid(center_mm=(0.0, 22.0, 28.0), radii_mm=(12.0, 10.0, 14.0), value=0.05)
     generator = torch.Generator().manual_seed(0)
     shift = Translation(GRID)
-    params = shift.params(translation_mm=SHIFT_MM)
+    motion = Motion(shift, shift.params(translation_mm=SHIFT_MM))
     views = (
         scan(ball, GRID, SCAN, generator=generator),
-        scan(ball, GRID, SCAN, generator=generator, transform=shift, params=params),
+        scan(ball, GRID, SCAN, generator=generator, motion=motion),
     )
     return Study(grid=GRID, visits=tuple(Visit(projections=view, acquisition=SCAN) for view in views))
 
@@ -41,9 +41,9 @@ def short_blocks() -> Settings:
     """Return settings with a checkpoint after every few steps, on two levels."""
     return Settings(
         stages=(
-            Stage(coarsen=(2, 2, 2), model=Model("translation"), n_steps=9),
-            Stage(coarsen=(2, 2, 2), model=Model("rigid"), n_steps=24),
-            Stage(coarsen=(1, 1, 1), model=Model("affine"), n_steps=36),
+            Stage(coarsen=(2, 2, 2), model=Translation, n_steps=9),
+            Stage(coarsen=(2, 2, 2), model=Rigid, n_steps=24),
+            Stage(coarsen=(1, 1, 1), model=Affine, n_steps=36),
         ),
         solver=Coupled(block=3, memory=5),
         priors=Priors(total_variation=0.3),

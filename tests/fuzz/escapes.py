@@ -82,13 +82,16 @@ def escapes() -> Iterator[Hostile]:
             )
     for target in ("../../../sentinel/kept.txt", "/etc/passwd", "..", "", "a/b", ".", 3, None, ["x"]):
         yield _result_case(
-            f"file {target}", json_edited(lambda c, t=target: c["files"]["volume"].update(file=t))
+            f"file {target}", json_edited(lambda c, t=target: c["motions"][0].update(file=t))
         )
+        if isinstance(target, str):
+            yield _result_case(f"volume {target}", json_edited(lambda c, t=target: _renamed(c["files"], t)))
         yield _result_case(
             f"replaced {target}", json_edited(lambda c, t=target: c.update(replaced=[t])), out=True
         )
     yield case("result's volume", Category.LINK, "volume", _link_to("../../away/volume.nii.gz"))
-    yield case("result's transform", Category.LINK, "transform", _link_to("../../away/transform_1.tfm"))
+    away = "../../away/visit_2_to_reference.tfm"
+    yield case("result's motion", Category.LINK, "motion", _link_to(away))
     yield case("mhd's data", Category.LINK, "data", _link_to("../away/s.raw"), command=1)
     for name, array in (
         ("scan", "projections"),
@@ -120,6 +123,10 @@ def escapes() -> Iterator[Hostile]:
         "out in the settings",
         lambda path: path.write_text('[reconstruct]\nsettings = "x"\n') and None,
     )
+
+
+def _renamed(files: dict[str, Any], name: str) -> None:
+    files[name] = files.pop("volume.nii.gz")
 
 
 def _where(path: Path) -> str:

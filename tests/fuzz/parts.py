@@ -87,7 +87,7 @@ def parts() -> Iterator[Hostile]:
         "format",
         "version",
         "replaced",
-        "transforms",
+        "motions",
         "status",
         "method",
     ):

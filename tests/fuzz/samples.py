@@ -22,7 +22,7 @@ from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 from duotomo.io.scan import Scan, Values
 from duotomo.io.scan_hdf5 import write_scan
 from duotomo.methods.study import Study, Visit
-from duotomo.transforms import Affine, BSpline
+from duotomo.transforms import Affine, BSpline, Motion
 from tests.io import saved_helpers
 from tests.io.scan_helpers import WRITERS, write_itk
 from tests.io.test_scan_rtk import PLAIN, write_stack
@@ -163,27 +163,29 @@ def _tomosynthesis(folder: Path) -> None:
     write_tomosynthesis(folder / "v.dcm", torch.rand(GRID.shape) * 0.05 + 0.01, GRID)
 
 
-def _affine(name: str) -> Callable[[Path], None]:
+def _stretch() -> Motion:
     affine = Affine(GRID)
-    params = affine.params(matrix=np.diag([1.1, 0.9, 1.0]).tolist(), translation_mm=(1.0, 2.0, 3.0))
-    return lambda folder: write_transform(folder / name, affine, params)
+    stretch = affine.params(matrix=np.diag([1.1, 0.9, 1.0]).tolist(), translation_mm=(1.0, 2.0, 3.0))
+    return Motion(affine, stretch)
+
+
+def _affine(name: str) -> Callable[[Path], None]:
+    return lambda folder: write_transform(folder / name, _stretch())
 
 
 def _spline(folder: Path) -> None:
     spline = BSpline.over(GRID, (4, 4, 4))
     params = torch.from_numpy(np.random.default_rng(2).normal(size=spline.n_params))
-    write_transform(folder / "t.h5", spline, params, grid=GRID)
+    write_transform(folder / "t.h5", Motion(spline, params), grid=GRID)
 
 
 def _displacement(name: str) -> Callable[[Path], None]:
-    affine = Affine(GRID)
-    params = affine.params(matrix=np.diag([1.1, 0.9, 1.0]).tolist(), translation_mm=(1.0, 2.0, 3.0))
-    return lambda folder: write_displacement(folder / name, affine, params, GRID)
+    return lambda folder: write_displacement(folder / name, _stretch(), GRID)
 
 
 def _registration(folder: Path) -> None:
     affine = Affine(GRID)
-    write_spatial_registration(folder / "r.dcm", affine, affine.identity(), fixed=None, moving=None)
+    write_spatial_registration(folder / "r.dcm", Motion(affine, affine.identity()), fixed=None, moving=None)
 
 
 def _rtk(folder: Path) -> None:
@@ -211,7 +213,7 @@ def whole_result(folder: Path) -> None:
 def _checkpoint(folder: Path) -> None:
     write_study(folder / "study.h5", whole_study())
     (folder / "run").mkdir()
-    CheckpointFile(folder / "run" / "checkpoint.h5", "study=1").save(saved_helpers.state())
+    CheckpointFile(folder / "run" / "checkpoint.h5", saved_helpers.FINGERPRINT).save(saved_helpers.state())
 
 
 _STUDY_COMMANDS: tuple[Words, ...] = (
@@ -280,7 +282,11 @@ SAMPLES: dict[str, Sample] = STACKS | {
         Sample("result's volume", "result/volume.nii.gz", whole_result, RESULT_COMMANDS, summed=True),
         Sample("result's history", "result/history.csv", whole_result, RESULT_COMMANDS[:2], summed=True),
         Sample(
-            "result's transform", "result/transform_1.tfm", whole_result, RESULT_COMMANDS[:2], summed=True
+            "result's motion",
+            "result/visit_2_to_reference.tfm",
+            whole_result,
+            RESULT_COMMANDS[:2],
+            summed=True,
         ),
         Sample(
             "checkpoint",

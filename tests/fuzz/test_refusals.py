@@ -16,7 +16,7 @@ from duotomo.io.dicom.header import read_dataset
 from duotomo.io.durable import durable
 from duotomo.io.result_index import checked, read_index
 from duotomo.io.scan_file import read_scan
-from duotomo.methods import Model
+from duotomo.transforms import BSpline
 from tests.cli.commands import duotomo
 from tests.fuzz.crafted import crafted
 from tests.fuzz.samples import GRID, SAMPLES
@@ -116,7 +116,7 @@ def test_sources_beyond_all_measure_are_refused(tmp_path: Path) -> None:
 
 def test_lattices_beyond_all_measure_are_refused() -> None:
     with pytest.raises(DuotomoError, match=r"expected at most 10000000 control points; got 1000,1000,1000"):
-        Model.parse("bspline:1000,1000,1000")
+        BSpline.shaped((1000, 1000, 1000))
 
 
 def test_volumes_are_of_finite_numbers(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from duotomo.cli._common import guarded
+import duotomo
+from duotomo.cli._errors import guarded
+from duotomo.cli._flatten import flattened
 
 COMMANDS = (
     "joint",
@@ -19,7 +21,6 @@ COMMANDS = (
     "info",
     "convert",
     "simulate",
-    "bench",
     "demo",
     "reproduce",
     "results",
@@ -39,7 +40,7 @@ class _Commands(TyperGroup):
             return None
         function = getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name)
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
-        alone.command(cmd_name)(guarded(function))
+        alone.command(cmd_name)(guarded(flattened(function)))
         return typer.main.get_command(alone)
 
 
@@ -53,8 +54,19 @@ main = typer.Typer(
 )
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"duotomo {duotomo.__version__}")
+        raise typer.Exit
+
+
 @main.callback()
-def _commands() -> None:
+def _commands(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_say_version, help="Show the version, and exit."),
+    ] = False,
+) -> None:
     """Digital breast tomosynthesis from two visits."""
 
 

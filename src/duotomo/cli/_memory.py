@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from duotomo.cli._common import Talk
-
-MaxMemoryOption = Annotated[float | None, typer.Option(min=0, help="Most memory to use, in GB.")]
+    from duotomo.cli._talk import Talk
 
 GB = 1e9
 
@@ -58,9 +54,7 @@ def _of_group() -> int:
     return max(0, int(most) - used + int(cached.get("inactive_file", 0)))
 
 
-def check_memory(
-    where: str, needed: int, *, device: str, most_gb: float | None, remedy: str, talk: Talk
-) -> None:
+def check_memory(needed: int, *, device: str, most_gb: float | None, remedy: str, talk: Talk) -> None:
     """Say how much memory is needed and there; raise if that is too little, or more than was allowed.
 
     most_gb: what --max-memory allows. remedy: how to need less.
@@ -71,11 +65,11 @@ def check_memory(
     talk.progress(f"Memory: about {needed / GB:.3g} GB needed, {available / GB:.3g} GB available")
     if most_gb is not None and most_gb * GB < needed:
         raise DuotomoError(
-            f"{where}: expected to need at most --max-memory {most_gb:g} GB; got about {needed / GB:.3g} GB. "
-            f"Allow more, or {remedy}."
+            f"expected to need at most --max-memory {most_gb:g} GB; got about {needed / GB:.3g} GB. Allow "
+            f"more, or {remedy}."
         )
     if available < needed:
         raise DuotomoError(
-            f"{where}: expected {needed / GB:.3g} GB of memory on {device}; got {available / GB:.3g} GB. "
-            f"Free some, or {remedy}."
+            f"expected {needed / GB:.3g} GB of memory on {device}; got {available / GB:.3g} GB. Free some, "
+            f"or {remedy}."
         )

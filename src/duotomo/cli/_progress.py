@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from rich.console import Console
-    from rich.progress import Progress
 
-    from duotomo.methods import Record, Settings, Study
+    from duotomo.methods import Settings, Study
     from duotomo.solvers import Step
 
 
@@ -24,12 +23,22 @@ class StageProgress:
 
     def __init__(self, console: Console, work: Sequence[tuple[int, float]]) -> None:
         """work: of each stage, the steps it may take and what one of them costs, in any unit."""
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
         self._console, self._work = console, tuple(work)
-        self._bar = _bar(console, "{task.description}")
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=10),
+            TextColumn("objective {task.fields[objective]}"),
+            TextColumn("at most"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+            console=console,
+        )
         total = sum(steps * cost for steps, cost in self._work)
         self._task = self._bar.add_task("starting", total=total, objective="-")
         self._stage, self._step, self._done = -1, 0, 0.0
-        self._last: Record | None = None
+        self._last: Step | None = None
 
     def __enter__(self) -> StageProgress:
         self._bar.start()
@@ -43,14 +52,14 @@ class StageProgress:
             self._bar.update(self._task, completed=self._done, total=self._done)
         self._bar.stop()
 
-    def show(self, record: Record) -> None:
+    def show(self, step: Step) -> None:
         """Show where the method stands."""
-        if record.stage != self._stage:
+        if step.stage != self._stage:
             self._say_ended()
-            self._stage, self._step = record.stage, 0
-        self._last = record
+            self._stage, self._step = step.stage, 0
+        self._last = step
         self._step += 1
-        stage = min(record.stage, len(self._work) - 1)
+        stage = min(step.stage, len(self._work) - 1)
         n_steps, cost = self._work[stage]
         self._done += cost
         # Steps that an earlier stage did not need are not left to do.
@@ -59,8 +68,8 @@ class StageProgress:
             self._task,
             completed=self._done,
             total=self._done + max(left, 0.0),
-            description=f"{record.stage + 1}/{len(self._work)} {record.what}, step {self._step}",
-            objective=f"{record.objective:.4g}",
+            description=f"{step.stage + 1}/{len(self._work)} {step.what}, step {self._step}",
+            objective=f"{step.objective:.4g}",
         )
 
     def _say_ended(self) -> None:
@@ -71,42 +80,6 @@ class StageProgress:
                 f"  {last.what}: {self._step} step{'s' * (self._step != 1)}, objective {last.objective:.6g}, "
                 f"{cost}{last.seconds:.1f} s"
             )
-
-
-class SolverProgress:
-    """A bar for one solver: its steps, the objective, and the time left at most."""
-
-    def __init__(self, console: Console, what: str, n_steps: int) -> None:
-        self._bar = _bar(console, "{task.description}, step {task.completed}")
-        self._task = self._bar.add_task(what, total=n_steps, objective="-")
-
-    def __enter__(self) -> SolverProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def show(self, step: Step) -> None:
-        """Show that a step was made."""
-        self._bar.update(self._task, advance=1, objective=f"{step.objective:.4g}")
-
-
-def _bar(console: Console, words: str) -> Progress:
-    """Return a bar after `words`, with the objective and the most that the rest can take."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    return Progress(
-        TextColumn(words),
-        BarColumn(bar_width=10),
-        TextColumn("objective {task.fields[objective]}"),
-        TextColumn("at most"),
-        TimeRemainingColumn(compact=True),
-        TextColumn("left"),
-        console=console,
-    )
 
 
 def alone_work(study: Study, settings: Settings, visits: Sequence[int]) -> list[tuple[int, float]]:

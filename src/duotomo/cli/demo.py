@@ -8,49 +8,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duotomo.cli._common import (
-    DONE,
-    Device,
-    DeviceOption,
-    JsonOption,
-    QuietOption,
-    ResumeOption,
-    Talk,
-    ThreadsOption,
-    prepare,
-)
+from duotomo.cli._computing import Computing, Device
+from duotomo.cli._errors import DONE
+from duotomo.cli._talk import Talk
 
 if TYPE_CHECKING:
-    from duotomo.cli._demo_numbers import Found
-    from duotomo.cli._demo_pair import Pair
-
-WHERE = "duotomo demo"
+    from duotomo.simulate import SimulatedVisits
 
 NOW, PRIOR, RESULT, PICTURE = "current.h5", "prior.h5", "result", "change"
 
 TRANSFORM = "bspline:4,4,6"
 """About 44 x 53 x 48 mm (z, y, x) between control points: squeezed tissue moves smoothly."""
 
-WINDOW_PER_MM = (0.035, 0.095)
-"""From just below fat to just above skin."""
-
 
 def demo(
+    computing: Computing,
+    talk: Talk,
     out: Annotated[Path, typer.Option(help="Folder to write to; nothing is written elsewhere.")] = Path(
         "out/demo"
     ),
-    device: DeviceOption = Device.CPU,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the noise.")] = 0,
-    voxel: Annotated[
-        float, typer.Option(min=0.25, max=6, help="In plane, and of the pixels, mm; slices are twice as far.")
+    voxel_mm: Annotated[
+        float,
+        typer.Option(
+            "--voxel", min=0.25, max=6, help="In plane, and of the pixels, mm; slices are twice as far."
+        ),
     ] = 1.0,
     steps: Annotated[
         int | None, typer.Option(min=1, help="Most steps of every stage of the estimation.")
     ] = None,
-    threads: ThreadsOption = None,
-    resume: ResumeOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a run was stopped or killed.")
+    ] = False,
 ) -> None:
     """Scan a built-in breast at two visits, find its motion between them, and show what is new.
 
@@ -60,14 +48,14 @@ def demo(
 
     Example: duotomo demo --out out/demo
     """
-    from duotomo.cli._demo_pair import Pair
     from duotomo.io.paths import make_folder
+    from duotomo.simulate import demo_pair
 
-    talk = Talk(quiet=quiet, as_json=as_json)
-    prepare(WHERE, device=device, threads=threads, seed=seed)
-    make_folder(WHERE, out, choice="--out")
-    pair = Pair(voxel_mm=voxel, seed=seed, device=device.value)
+    computing.prepare()
+    make_folder("demo", out, choice="`out`")
+    pair = demo_pair(voxel_mm=voxel_mm, seed=computing.seed, device=computing.device.value)
     _write_scans(talk, out, pair)
+    voxel = f"{2 * voxel_mm:g},{voxel_mm:g},{voxel_mm:g}"
     words = [
         "joint",
         out / NOW,
@@ -75,62 +63,74 @@ def demo(
         "--transform",
         TRANSFORM,
         "--voxel",
-        f"{2 * voxel:g},{voxel:g},{voxel:g}",
+        voxel,
+        "--out",
+        out / RESULT,
     ]
-    words += ["--out", out / RESULT]
-    for option, value in (("--steps", steps), ("--threads", threads)):
+    for option, value in (("--steps", steps), ("--threads", computing.threads)):
         words += [] if value is None else [option, value]
-    words += ["--device", device.value] if device is not Device.CPU else []
+    words += [] if computing.device is Device.CPU else ["--device", computing.device.value]
     words += ["--resume"] if resume else []
-    code = _run(talk, [str(word) for word in words], silent=quiet or as_json)
+    code = _run(talk, list(map(str, words)))
     if code != DONE:
         raise typer.Exit(code)
     talk.finish(_show(talk, out, pair))
 
 
-def _write_scans(talk: Talk, out: Path, pair: Pair) -> None:
-    from duotomo.cli._demo_pair import NOW_MM, PRIOR_MM, PRIOR_ROLL_DEG
-    from duotomo.io.scan_hdf5 import write_scan
+def _write_scans(talk: Talk, out: Path, pair: SimulatedVisits) -> None:
+    from duotomo.io import Scan, Values, write_scan
 
+    options = pair.options
     shape = pair.acquisition.shape
     talk.progress(f"A breast is squeezed by finite elements, and scanned twice: {shape} (view, v, u)")
-    write_scan(out / NOW, pair.now())
-    talk.progress(f"  {out / NOW}: today, {NOW_MM:g} mm thick, with a new mass")
-    write_scan(out / PRIOR, pair.prior())
-    talk.progress(f"  {out / PRIOR}: before, {PRIOR_MM:g} mm thick, turned by {PRIOR_ROLL_DEG:g} degrees")
+    words = (
+        f"today, {options.thickness_mm:g} mm thick, with a new mass",
+        f"before, {options.second_thickness_mm:g} mm thick, turned by {options.roll_deg:g} degrees",
+    )
+    for name, visit, said in zip((NOW, PRIOR), pair.visits, words, strict=True):
+        scan = Scan(
+            projections=visit.projections,
+            values=Values.LINE_INTEGRALS,
+            acquisition=visit.acquisition,
+            format="simulated",
+            thickness_mm=visit.thickness_mm,
+        )
+        write_scan(out / name, scan)
+        talk.progress(f"  {out / name}: {said}")
 
 
-def _run(talk: Talk, words: list[str], *, silent: bool) -> int:
+def _run(talk: Talk, words: list[str]) -> int:
     """Run another command in this process, as the shell would, and return its exit code."""
     from duotomo.cli import main
 
     talk.progress(f"$ duotomo {shlex.join(words)}")
+    silent = ["--quiet"] if talk.quiet or talk.as_json else []
     code: int | None = typer.main.get_command(main)(
-        [*words, *(["--quiet"] if silent else [])], prog_name="duotomo", standalone_mode=False
+        [*words, *silent], prog_name="duotomo", standalone_mode=False
     )
     return code or DONE
 
 
-def _show(talk: Talk, out: Path, pair: Pair) -> dict[str, Any]:
+def _show(talk: Talk, out: Path, pair: SimulatedVisits) -> dict[str, Any]:
     """Draw and say what came out beside the truth, and return what --json shows."""
-    from duotomo.cli._demo_numbers import compare
-    from duotomo.cli._demo_pair import MASS_RADIUS_MM
     from duotomo.io import read_result
+    from duotomo.report import compare_with_truth, draw_comparison
     from duotomo.report.page import PAGE
 
-    found = compare(read_result(out / RESULT), pair.landmarks_mm(), pair.mass_mm, MASS_RADIUS_MM)
-    picture = _draw(out, found, pair.mass_mm)
+    found = compare_with_truth(read_result(out / RESULT), pair)
+    picture = draw_comparison(out / PICTURE, found, pair)
     rows = (
         ("against the truth", "before registration", "after"),
         ("tissue is off by", *(f"{tre_mm:.2f} mm" for tre_mm in found.tre_mm)),
-        ("difference at the mass", *(f"{one.mass_per_mm:+.4f} / mm" for one in found.changes)),
+        ("difference at the mass", *(f"{one.lesion_per_mm:+.4f} / mm" for one in found.changes)),
         ("difference elsewhere", *(f"{one.elsewhere_per_mm:.4f} / mm" for one in found.changes)),
         ("the mass stands out by", *(f"{one.contrast:.1f} times" for one in found.changes)),
     )
     talk.say("")
     for name, before, after in rows:
         talk.say(f"{name:<24}{before:>20}{after:>16}")
-    x, y, z = pair.mass_mm
+    assert pair.lesion_mm is not None
+    x, y, z = pair.lesion_mm
     page = out / RESULT / PAGE
     talk.say("")
     talk.say(f"The mass is at x = {x:.0f}, y = {y:.0f}, z = {z:.0f} mm: {picture}")
@@ -147,31 +147,10 @@ def _show(talk: Talk, out: Path, pair: Pair) -> dict[str, Any]:
         **{
             when: {
                 "tre_mm": tre_mm,
-                "mass_per_mm": one.mass_per_mm,
+                "mass_per_mm": one.lesion_per_mm,
                 "elsewhere_per_mm": one.elsewhere_per_mm,
                 "contrast": one.contrast,
             }
             for when, tre_mm, one in zip(("before", "after"), found.tre_mm, found.changes, strict=True)
         },
     }
-
-
-def _draw(out: Path, found: Found, mass_mm: tuple[float, float, float]) -> Path:
-    from duotomo.report import slices
-
-    now, as_it_was, registered = found.volumes
-    picture, _ = slices(
-        out / PICTURE,
-        rows={"today": now, "prior, as it was": as_it_was, "prior, registered": registered},
-        differences={
-            "today less prior, as it was": now - as_it_was,
-            "today less prior, registered": now - registered,
-        },
-        grid=found.grid,
-        unit="1/mm",
-        window=WINDOW_PER_MM,
-        difference_limit=0.03,
-        at_mm=mass_mm,
-        arrows=[mass_mm],
-    )
-    return picture

@@ -2,73 +2,99 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duotomo.cli._common import (
-    DIVERGED,
-    INTERRUPTED,
-    Device,
-    DeviceOption,
-    JsonOption,
-    OutOption,
-    QuietOption,
-    ResumeOption,
-    SeedOption,
-    SettingsOption,
-    Talk,
-    ThreadsOption,
-    prepare,
-)
-from duotomo.cli._estimation import Choice, Method, Solver, say_plan, settings_of, solve
-from duotomo.cli._inputs import (
-    AnglesOption,
-    DeadOption,
-    DistanceOption,
-    EstimateOption,
-    FlatFieldOption,
-    GapOption,
-    GeometryOption,
-    MachineOption,
-    PixelOption,
-    SaturationOption,
-    ScanOptions,
-    ScatterOption,
-    ThicknessOption,
-    TransmissionOption,
-    ValuesOption,
-    VariableOption,
-    VoxelOption,
-    read_inputs,
-)
-from duotomo.cli._memory import MaxMemoryOption
-from duotomo.cli._outputs import (
-    CHECKPOINT,
-    DicomOption,
-    Format,
-    FormatOption,
-    KeepPathsOption,
-    check_libraries,
-    extra_files,
-    options_of,
-    write_folder,
-)
+from duotomo.cli._computing import Computing
+from duotomo.cli._run import Run, Saving, spacing_words
+from duotomo.cli._scans import Scans
+from duotomo.cli._talk import Talk
+from duotomo.cli._transform import HELP, parse_transform
 
 if TYPE_CHECKING:
-    from duotomo.cli._inputs import Inputs
     from duotomo.io import CheckpointFile
-    from duotomo.methods import Result, Settings
+    from duotomo.methods import Result, Settings, Study
 
-WHERE = "duotomo joint"
-ESTIMATION = "Estimation"
+CHECKPOINT = "checkpoint.h5"
+PANEL = "Estimation"
+
+
+class MethodName(Enum):
+    """How reconstruction and registration go together."""
+
+    SIMULTANEOUS = "simultaneous"
+    ITERATIVE = "iterative"
+    SEQUENTIAL = "sequential"
+
+
+class SolverName(Enum):
+    """How volume and motion step."""
+
+    COUPLED = "coupled"
+    ALTERNATING = "alternating"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimation:
+    """How volume and motion are estimated."""
+
+    method: Annotated[
+        MethodName, typer.Option(help="How the two problems go together.", rich_help_panel=PANEL)
+    ] = MethodName.SIMULTANEOUS
+    transform: Annotated[str, typer.Option(help=HELP, rich_help_panel=PANEL)] = "affine"
+    solver: Annotated[
+        SolverName | None, typer.Option(help="How volume and motion step.", rich_help_panel=PANEL)
+    ] = None
+    plain: Annotated[
+        bool, typer.Option("--plain", help="The paper's algorithm to the letter.", rich_help_panel=PANEL)
+    ] = False
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Most steps of every stage.", rich_help_panel=PANEL)
+    ] = None
+    total_variation: Annotated[
+        float | None, typer.Option(min=0, help="Pull of the prior, in units of noise.", rich_help_panel=PANEL)
+    ] = None
+    bending: Annotated[
+        float | None, typer.Option(min=0, help="Stiffness of a B-spline.", rich_help_panel=PANEL)
+    ] = None
+
+    def settings(self, study: Study) -> Settings:
+        """Return the settings of the method, as they were asked for."""
+        from duotomo.errors import DuotomoError
+        from duotomo.methods import Alternating, Coupled, Priors, Settings
+
+        model = parse_transform(self.transform)
+        if self.plain:
+            if self.solver is SolverName.COUPLED or self.total_variation or self.bending:
+                raise DuotomoError(
+                    "expected --plain alone, for the plain algorithm alternates and has no priors; got "
+                    "--solver coupled, --total-variation or --bending too. Leave them out."
+                )
+            settings = Settings.plain(model)
+        else:
+            solver = Alternating() if self.solver is SolverName.ALTERNATING else Coupled()
+            given = {"total_variation": self.total_variation, "bending": self.bending}
+            priors = Priors(**{name: value for name, value in given.items() if value is not None})
+            settings = Settings.for_study(study, model, solver=solver, priors=priors)
+        if self.steps is None:
+            return settings
+        most = self.steps
+        stages = tuple(replace(stage, n_steps=min(most, stage.n_steps)) for stage in settings.stages)
+        return replace(settings, stages=stages)
 
 
 def joint(
     context: typer.Context,
-    out: OutOption,
+    saving: Saving,
+    estimation: Estimation,
+    scans: Scans,
+    computing: Computing,
+    talk: Talk,
     inputs: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -77,171 +103,81 @@ def joint(
             show_default=False,
         ),
     ] = None,
-    method: Annotated[
-        Method, typer.Option(help="How the two problems go together.", rich_help_panel=ESTIMATION)
-    ] = Method.SIMULTANEOUS,
-    transform: Annotated[
-        str,
-        typer.Option(help="translation, rigid, affine, or bspline:Z,Y,X.", rich_help_panel=ESTIMATION),
-    ] = "affine",
-    solver: Annotated[
-        Solver | None, typer.Option(help="How volume and motion step.", rich_help_panel=ESTIMATION)
-    ] = None,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="The paper's algorithm to the letter.", rich_help_panel=ESTIMATION)
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a run was stopped or killed.")
     ] = False,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="Most steps of every stage.", rich_help_panel=ESTIMATION),
-    ] = None,
-    total_variation: Annotated[
-        float | None,
-        typer.Option(min=0, help="Pull of the prior, in units of noise.", rich_help_panel=ESTIMATION),
-    ] = None,
-    bending: Annotated[
-        float | None, typer.Option(min=0, help="Stiffness of a B-spline.", rich_help_panel=ESTIMATION)
-    ] = None,
-    geometry: GeometryOption = None,
-    machine: MachineOption = None,
-    pixel_spacing: PixelOption = None,
-    source_to_detector: DistanceOption = None,
-    source_to_pivot: DistanceOption = None,
-    angles: AnglesOption = None,
-    variable: VariableOption = None,
-    values: ValuesOption = None,
-    flat_field: FlatFieldOption = None,
-    estimate_flat_field: EstimateOption = False,
-    scatter_offset: ScatterOption = 0.0,
-    least_transmission: TransmissionOption = 1e-5,
-    keep_dead: DeadOption = False,
-    saturation: SaturationOption = None,
-    voxel: VoxelOption = None,
-    thickness: ThicknessOption = None,
-    gap: GapOption = 0.0,
-    formats: FormatOption = None,
-    dicom: DicomOption = False,
-    keep_paths: KeepPathsOption = False,
-    device: DeviceOption = Device.CPU,
-    seed: SeedOption = 0,
-    threads: ThreadsOption = None,
-    max_memory: MaxMemoryOption = None,
-    resume: ResumeOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-    settings: SettingsOption = None,
 ) -> None:
     """Reconstruct one breast from several visits, and find how it moved between them.
 
-    Example: duotomo joint 2023.dcm 2024.dcm --transform bspline:7,9,9 --out result
+    Example: duotomo joint 2023.dcm 2024.dcm --transform bspline:25mm --out result
     """
     from duotomo.errors import DuotomoError
+    from duotomo.io import CheckpointFile, fingerprint, read_visits
+    from duotomo.methods import memory_bytes, quality_of
 
-    talk = Talk(quiet=quiet, as_json=as_json)
     if not inputs:
-        raise DuotomoError(f"{WHERE}: expected scans, or a study; got none. Name them, the reference first.")
-    choice = Choice(
-        method=method,
-        transform=transform,
-        solver=solver,
-        plain=plain,
-        steps=steps,
-        total_variation=total_variation,
-        bending=bending,
-        formats=(*(formats or ()), *((Format.DICOM,) if dicom else ())),
-        device=device,
-        resume=resume,
-        max_memory=max_memory,
-    )
-    scans = ScanOptions(
-        geometry=geometry,
-        machine=machine,
-        pixel_spacing=pixel_spacing,
-        source_to_detector=source_to_detector,
-        source_to_pivot=source_to_pivot,
-        angles=angles,
-        variable=variable,
-        values=values,
-        flat_field=flat_field,
-        estimate_flat_field=estimate_flat_field,
-        scatter_offset=scatter_offset,
-        least_transmission=least_transmission,
-        keep_dead=keep_dead,
-        saturation=saturation,
-        voxel=voxel,
-        thickness=thickness,
-        gap=gap,
-    )
-    prepare(WHERE, device=device, threads=threads, seed=seed)
-    try:
-        result = _run(talk, out, inputs, scans, choice, options_of(context, keep_paths=keep_paths))
-    except KeyboardInterrupt:
-        if (out / CHECKPOINT).exists():
-            talk.say(f"Stopped. Go on with --resume: {out / CHECKPOINT} holds the last block of steps.")
-        raise typer.Exit(INTERRUPTED) from None
-    if result is not None:
-        raise typer.Exit(result)
-
-
-def _run(
-    talk: Talk, out: Path, paths: list[Path], scans: ScanOptions, choice: Choice, options: dict[str, Any]
-) -> int | None:
-    """Return the exit code, if it is not that of a run that ended well."""
-    from duotomo.cli._memory import check_memory
-    from duotomo.errors import DuotomoError
-    from duotomo.io import CheckpointFile, fingerprint
-    from duotomo.io.folder_lock import locked
-    from duotomo.io.paths import make_folder
-    from duotomo.io.result_index import INDEX, read_index
-    from duotomo.methods import memory_bytes
-    from duotomo.solvers import Status
-
-    check_libraries(choice.formats)
-    given = read_inputs(WHERE, paths, scans, device=choice.device.value, talk=talk)
-    if not given.study.moving:
+        raise DuotomoError("expected scans, or a study; got none. Name them, the reference first.")
+    run = Run(context, saving, computing, talk)
+    study = read_visits(inputs, scans, device=run.device, on_note=run.note)
+    if not study.moving:
         raise DuotomoError(
-            f"{WHERE}: expected at least two visits; got one. Name the other scans too, or use duotomo "
-            f"reconstruct."
+            "expected at least two visits; got one. Name the other scans too, or use duotomo reconstruct."
         )
-    settings = settings_of(WHERE, given.study, choice)
-    make_folder(WHERE, out, choice="--out")
-    with locked(WHERE, out):
-        if (out / INDEX).exists():
-            read_index(WHERE, out)
-        print_ = fingerprint(given.study, method=choice.method.value, settings=settings)
-        checkpoint = CheckpointFile(out / CHECKPOINT, print_, device=choice.device.value)
-        say_plan(talk, given.study, settings, choice)
-        check_memory(
-            WHERE,
-            memory_bytes(given.study, settings),
-            device=choice.device.value,
-            most_gb=choice.max_memory,
-            remedy="use larger voxels",
-            talk=talk,
+    settings, method = estimation.settings(study), estimation.method.value
+    with run.folder():
+        print_ = fingerprint(study, method=method, settings=settings)
+        kept = run.out / CHECKPOINT
+        checkpoint = CheckpointFile(kept, print_, device=run.device)
+        run.begin(_plan(study, settings, estimation, run.device), memory_bytes(study, settings))
+        _check_start(talk, kept, checkpoint, resume=resume)
+        try:
+            result = _solve(talk, study, settings, estimation.method, checkpoint)
+        except KeyboardInterrupt:
+            if kept.exists():
+                talk.say(f"Go on with --resume: {kept} holds the last block of steps.")
+            raise
+        run.finish(
+            result,
+            quality=quality_of(study, result.volume, result.grid, result.motions).to_dict(),
+            settings={
+                "fingerprint": print_,
+                "visits": list(study.described),
+                "method": method,
+                "model": estimation.transform,
+                "plain": estimation.plain,
+                "solver": type(settings.solver).__name__,
+                "settings": settings,
+            },
+            study=study,
+            identities=study.identities,
+            state=kept,
         )
-        _check_start(talk, out, checkpoint, choice)
-        result = solve(talk, given.study, settings, choice, checkpoint)
-        content = _write(talk, out, given, settings, choice, result, options, print_)
-        talk.finish(content)
-        if result.status is Status.DIVERGED:
-            talk.progress(f"Diverged: {result.reason}")
-            talk.progress(f"The last good volume and motion are in {out}, the state in {out / CHECKPOINT}.")
-            return DIVERGED
         checkpoint.remove()
-    return None
 
 
-def _check_start(talk: Talk, out: Path, checkpoint: CheckpointFile, choice: Choice) -> None:
+def _plan(study: Study, settings: Settings, estimation: Estimation, device: str) -> list[str]:
+    lines = [f"Volume {spacing_words(study.grid)}"]
+    for number, visit in enumerate(study.visits, start=1):
+        role = "reference" if number == 1 else "moving"
+        weights = "with" if visit.weights is not None else "without"
+        lines.append(f"Visit {number} ({role}): {visit.acquisition.shape} (view, v, u), {weights} weights")
+    solver = "plain" if estimation.plain else type(settings.solver).__name__.lower()
+    what = f"Method {estimation.method.value}, transform {estimation.transform}, solver {solver}"
+    return [*lines, f"{what}, on {device}; {len(settings.stages)} stages"]
+
+
+def _check_start(talk: Talk, kept: Path, checkpoint: CheckpointFile, *, resume: bool) -> None:
     """Say from where the run goes on; raise if an unfinished one would be lost."""
     from duotomo.errors import DuotomoError
 
-    if not (out / CHECKPOINT).exists():
-        if choice.resume:
+    if not kept.exists():
+        if resume:
             talk.progress("Nothing to resume: starting from the beginning")
         return
-    if not choice.resume:
+    if not resume:
         raise DuotomoError(
-            f"{WHERE}: expected a folder without an unfinished run; got {out / CHECKPOINT}. "
-            f"Pass --resume to go on with it, or choose another folder."
+            f"expected a folder without an unfinished run; got {kept}. Pass --resume to go on "
+            f"with it, or choose another folder."
         )
     state = checkpoint.load()
     if state is not None:
@@ -250,67 +186,23 @@ def _check_start(talk: Talk, out: Path, checkpoint: CheckpointFile, choice: Choi
         )
 
 
-def _write(
-    talk: Talk,
-    out: Path,
-    given: Inputs,
-    settings: Settings,
-    choice: Choice,
-    result: Result,
-    options: dict[str, Any],
-    fingerprint: str,
-) -> dict[str, Any]:
-    """Write the folder, and return what --json shows."""
-    from duotomo.methods.quality import quality_of
+def _solve(
+    talk: Talk, study: Study, settings: Settings, method: MethodName, checkpoint: CheckpointFile
+) -> Result:
+    """Return the method's result, with what each visit shows alone beside it."""
+    from duotomo.cli._progress import StageProgress, alone_work, stage_work
+    from duotomo.methods import iterative, sequential, simultaneous, with_visits_alone
+    from duotomo.methods.comparison import visits_wanted
 
-    study = given.study
-    motion = list(zip(result.transforms, result.params, strict=True))
-    quality = quality_of(study, result.volume, result.grid, motion)
-    chosen = {
-        "command": "joint",
-        "fingerprint": fingerprint,
-        "visits": list(given.described),
-        "method": choice.method.value,
-        "model": choice.transform,
-        "plain": choice.plain,
-        "device": choice.device.value,
-        "solver": type(settings.solver).__name__,
-        "options": options,
-        "settings": asdict(settings),
-        "python": repr(settings),
+    functions: dict[MethodName, Callable[..., Result]] = {
+        MethodName.SIMULTANEOUS: simultaneous,
+        MethodName.ITERATIVE: iterative,
+        MethodName.SEQUENTIAL: sequential,
     }
-    summary = [
-        ("status", f"{result.status.value}: {result.reason}"),
-        ("steps", str(len(result.history))),
-        ("projector applications", str(result.applications)),
-        ("seconds of computing", f"{result.seconds:.1f}"),
-    ]
-    if result.history:
-        summary.append(("objective", f"{result.history[-1].objective:.6g}"))
-    moved = zip(quality.mean_displacement_mm, quality.largest_displacement_mm, strict=True)
-    for number, (mean_mm, largest_mm) in enumerate(moved, start=2):
-        words = f"{mean_mm:.2f} mm on average, at most {largest_mm:.2f} mm"
-        summary.append((f"motion of visit {number}", words))
-    for name, text in summary:
-        talk.say(f"{name:<24}{text}")
-    page = write_folder(
-        "joint",
-        out,
-        result,
-        study=study,
-        settings=chosen,
-        options=options,
-        quality=quality.to_dict(),
-        extras=extra_files(result, choice.formats, identities=given.identities),
-        talk=talk,
-    )
-    return {
-        "status": result.status.value,
-        "reason": result.reason,
-        "out": str(out),
-        "page": None if page is None else str(page),
-        "applications": result.applications,
-        "seconds": result.seconds,
-        "objective": result.history[-1].objective if result.history else None,
-        "quality": quality.to_dict(),
-    }
+    with StageProgress(talk.console, stage_work(study, settings)) as progress:
+        result = functions[method](study, settings, on_step=progress.show, checkpoint=checkpoint)
+    wanted = visits_wanted(study, result)
+    if not wanted:
+        return with_visits_alone(study, settings, result)
+    with StageProgress(talk.console, alone_work(study, settings, wanted)) as progress:
+        return with_visits_alone(study, settings, result, on_step=progress.show)

@@ -7,17 +7,16 @@ from typing import Annotated
 
 import typer
 
-from duotomo.cli._common import JsonOption, QuietOption, Talk
+from duotomo.cli._talk import Talk
 
 
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder.", show_default=False)],
+    talk: Talk,
     out: Annotated[
         Path | None,
         typer.Option(help="The page to write. [default: report.html in the folder]", show_default=False),
     ] = None,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Write a page that shows a result: one file, which opens in any browser without a network.
 
@@ -26,7 +25,6 @@ def report(
     # Imported here: `duotomo --help` needs none of it.
     from duotomo.report.page import write_page
 
-    talk = Talk(quiet=quiet, as_json=as_json)
     path = write_page(folder, out)
     size_mb = path.stat().st_size / 1e6
     talk.say(f"Wrote {path} ({size_mb:.1f} MB)")

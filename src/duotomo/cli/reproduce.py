@@ -2,159 +2,138 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duotomo.cli._common import Device
+from duotomo.cli._computing import Computing
+from duotomo.cli._flatten import Fields
+from duotomo.reproduction.data_level import DataLevel
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from duotomo.experiments import Experiment, Plan
+    from duotomo.reproduction import Experiment, Plan
 
 ALL = "all"
-FDA = "fda-projections"
-"""One visit, whose projections others have made: no experiment of the paper, and nothing moves."""
-
-
-class LevelChoice(Enum):
-    """How the data are made."""
-
-    AS_PUBLISHED = "as-published"
-    HONEST = "honest"
-    REAL = "real"
 
 
 def reproduce(
     name: Annotated[str, typer.Argument(help="The experiment, or all; fda-projections: not in the paper.")],
+    computing: Annotated[Computing, Fields(only=("device",))],
     level: Annotated[
-        list[LevelChoice] | None,
+        tuple[DataLevel, ...],
         typer.Option(help="How the data are made; may be given twice. All that can be, unless given."),
-    ] = None,
+    ] = (),
     out: Annotated[Path, typer.Option(help="Folder to write to; what is finished there stays.")] = Path(
         "out/reproduce"
     ),
     data: Annotated[Path | None, typer.Option(help="Folder with third-party data, for --level real.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A reduced size: minutes on two cores.")] = False,
-    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.CPU,
     cases: Annotated[str | None, typer.Option(help="Only these, such as 1,4-6: to share the work.")] = None,
     methods: Annotated[str | None, typer.Option(help="Only these, such as sequential,simultaneous.")] = None,
     figures: Annotated[bool, typer.Option(help="Draw the figures.")] = True,
 ) -> None:
-    """Run an experiment of the paper, print its table beside the published numbers, and draw its figures."""
+    """Run an experiment of the paper, print its table beside the published numbers, and draw its figures.
+
+    Example: duotomo reproduce toroid-simultaneous --level honest --quick
+    """
     # Imported here: `duotomo --help` needs none of it.
     from rich.console import Console
 
     from duotomo.errors import DuotomoError
+    from duotomo.reproduction import EXPERIMENTS, FDA_NAME, Plan
 
     console = Console(highlight=False, soft_wrap=True, markup=False)
+    if name not in (ALL, FDA_NAME, *EXPERIMENTS):
+        raise DuotomoError(
+            f"expected one of the experiments {', '.join([*EXPERIMENTS, FDA_NAME])}, or all; got {name!r}. "
+            f"Choose one of them."
+        )
+    if data is not None and not data.is_dir():
+        raise DuotomoError(f"expected a folder at --data {data}; got none. Check the path.")
+    computing.prepare()
+
+    def plan(one: DataLevel) -> Plan:
+        return Plan(level=one, quick=quick, device=computing.device.value, data=data)
+
     try:
         some = cases is not None or methods is not None
-        plans = _plans(name, level, data, quick, device)
-        scans = _fda_plan(name, level, data, quick, device, some=some)
-        for experiment, plan in plans:
-            _run(console, experiment, plan, out, _numbers(cases), _names(methods), draw_figures=figures)
-        if scans is not None:
-            _run_fda(console, scans, out, draw_figures=figures)
-    except DuotomoError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(str(error), style="red")
+        plans = _plans(name, level, plan)
+        fda = _fda_plan(name, level, plan, some=some)
+        chosen = None if methods is None else methods.split(",")
+        for experiment, one in plans:
+            _run(console, experiment, one, out, _cases(cases), chosen, draw=figures)
+        if fda is not None:
+            _run_fda(console, fda, out, draw=figures)
+    except (DuotomoError, KeyboardInterrupt):
         console.print("What is finished is kept; the same command goes on from there.")
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        console.print("Stopped. What is finished is kept; the same command goes on from there.")
-        raise typer.Exit(130) from None
+        raise
 
 
 def _plans(
-    name: str, levels: list[LevelChoice] | None, data: Path | None, quick: bool, device: Device
+    name: str, levels: tuple[DataLevel, ...], plan: Callable[[DataLevel], Plan]
 ) -> list[tuple[Experiment, Plan]]:
-    import torch
-
-    from duotomo.errors import DuotomoError
-    from duotomo.experiments import EXPERIMENTS, Level, Plan
+    """Return what to run; raise, before anything has been computed, if a plan cannot be followed."""
     from duotomo.io.libraries import nibabel, simpleitk
+    from duotomo.reproduction import EXPERIMENTS
 
-    if name not in (ALL, FDA, *EXPERIMENTS):
-        raise DuotomoError(
-            f"duotomo reproduce: expected one of the experiments {', '.join([*EXPERIMENTS, FDA])}, or all; "
-            f"got {name!r}. Choose one of them."
-        )
-    if device is Device.CUDA and not torch.cuda.is_available():
-        raise DuotomoError(
-            "duotomo reproduce: expected a CUDA device for --device cuda; got none. Use --device cpu, with "
-            "--quick if the full size takes too long."
-        )
     # Rather now than after an hour.
     nibabel(), simpleitk()
-    if data is not None and not data.is_dir():
-        raise DuotomoError(
-            f"duotomo reproduce: expected a folder at --data {data}; got none. Check the path."
-        )
     plans = []
     for experiment in EXPERIMENTS.values():
-        if name not in (ALL, experiment.name):
-            continue
-        wanted = [Level(one.value) for one in levels] if levels else list(experiment.levels)
-        for level in wanted:
-            skipped = level not in experiment.levels or (level is Level.REAL and data is None)
+        for level in (levels or experiment.levels) if name in (ALL, experiment.name) else ():
+            one = plan(level)
+            skipped = level not in experiment.levels or (level is DataLevel.REAL and one.data is None)
             # What was not asked for by name may be missing.
-            if skipped and (name == ALL or not levels):
-                continue
-            plan = Plan(level=level, quick=quick, device=device.value, data=data)
-            # Raises now, before anything has been computed, if the plan cannot be followed.
-            experiment.set_up(plan)
-            plans.append((experiment, plan))
+            if not skipped or (name != ALL and levels):
+                experiment.set_up(one)
+                plans.append((experiment, one))
     return plans
 
 
 def _fda_plan(
-    name: str, levels: list[LevelChoice] | None, data: Path | None, quick: bool, device: Device, *, some: bool
+    name: str, levels: tuple[DataLevel, ...], plan: Callable[[DataLevel], Plan], *, some: bool
 ) -> Plan | None:
     """Return the plan for the FDA's projections, or None if they are not wanted.
 
-    some: whether the command is for a part of the work only.
+    One visit, whose projections others have made: no experiment of the paper, and nothing moves. some:
+    whether the command is for a part of the work only.
     """
     from duotomo.errors import DuotomoError
-    from duotomo.experiments import Level, Plan
-    from duotomo.experiments.third_party.fda import fda_projections
+    from duotomo.reproduction import FDA_NAME
+    from duotomo.reproduction.third_party.fda import fda_projections
 
-    real = levels is None or LevelChoice.REAL in levels
-    if name == FDA and (some or not real):
+    other, one = some or bool(levels and DataLevel.REAL not in levels), plan(DataLevel.REAL)
+    if name == FDA_NAME and other:
         raise DuotomoError(
-            f"{FDA}: expected the level real, without --cases and --methods; got others. Leave them out."
+            f"{FDA_NAME}: expected the level real, without --cases and --methods; got others. Leave them out."
         )
-    if name != FDA and (name != ALL or data is None or some or not real):
+    if name != FDA_NAME and (name != ALL or one.data is None or other):
         return None
-    plan = Plan(level=Level.REAL, quick=quick, device=device.value, data=data)
     # Raises now, before anything has been computed, if they are not there.
-    fda_projections(plan.data_folder(FDA))
-    return plan
+    fda_projections(one.data_folder(FDA_NAME))
+    return one
 
 
-def _run_fda(console: Console, plan: Plan, out: Path, *, draw_figures: bool) -> None:
-    from duotomo.cli._aligned import aligned
-    from duotomo.experiments import fda
-    from duotomo.report.reproduction_fda import draw_fda, fda_lines, fda_remarks, read_fda
+def _run_fda(console: Console, plan: Plan, out: Path, *, draw: bool) -> None:
+    from duotomo import reproduction
 
-    folder = out / FDA / plan.folder_name
-    console.print(f"{fda.TITLE} (real{', quick' if plan.quick else ''})")
+    folder = out / reproduction.FDA_NAME / plan.folder_name
+    console.print(f"{reproduction.FDA_TITLE} (real{', quick' if plan.quick else ''})")
 
     def show(row: dict[str, Any], before: bool) -> None:
         done = "finished before" if before else f"{row['seconds']:.1f} s, {row['status']}"
         console.print(f"  {row['label']}: {done}")
 
     with console.status("Reconstructing"):
-        fda.reproduce_fda(plan, folder, on_row=show)
-    table = read_fda(folder)
-    for line in (*aligned(fda_lines(table), width=console.width), *fda_remarks(table)):
-        console.print(line)
-    if draw_figures:
-        with console.status("Drawing the figures"):
-            drawn = draw_fda(folder)
-        console.print(f"Wrote {folder / 'table.json'} and {len(drawn)} figures in {folder / 'figures'}")
+        reproduction.reproduce_fda(plan, folder, on_row=show)
+    table = reproduction.read_fda(folder)
+    _show(console, reproduction.fda_lines(table), reproduction.fda_remarks(table))
+    if draw:
+        _draw(console, folder, reproduction.draw_fda)
 
 
 def _run(
@@ -165,34 +144,38 @@ def _run(
     cases: list[int] | None,
     methods: list[str] | None,
     *,
-    draw_figures: bool,
+    draw: bool,
 ) -> None:
-    from duotomo.cli._aligned import aligned
-    from duotomo.cli._work import ExperimentProgress
-    from duotomo.experiments import folder_of
-    from duotomo.experiments import reproduce as run
-    from duotomo.report.reproduction import draw
-    from duotomo.report.summary import lines, read_table, remarks
+    from duotomo import reproduction
+    from duotomo.cli._experiment_progress import ExperimentProgress
 
-    folder = folder_of(out, experiment, plan)
+    folder = reproduction.folder_of(out, experiment, plan)
     console.print(f"{experiment.title} ({plan.level.value}{', quick' if plan.quick else ''})")
     with ExperimentProgress(console) as progress:
-        run(experiment, plan, folder, progress=progress, cases=cases, ways=methods)
+        reproduction.reproduce(experiment, plan, folder, progress=progress, cases=cases, methods=methods)
     if cases is not None or methods is not None:
         console.print("The table and the figures come from the same command without --cases and --methods.")
         return
-    table = read_table(folder)
-    for line in aligned(lines(table), width=console.width):
-        console.print(line)
-    for line in remarks(table):
-        console.print(line)
-    if draw_figures:
-        with console.status("Drawing the figures"):
-            drawn = draw(folder)
-        console.print(f"Wrote {folder / 'table.json'} and {len(drawn)} figures in {folder / 'figures'}")
+    table = reproduction.read_table(folder)
+    _show(console, reproduction.table_lines(table), reproduction.remarks(table))
+    if draw:
+        _draw(console, folder, reproduction.draw_experiment)
 
 
-def _numbers(text: str | None) -> list[int] | None:
+def _show(console: Console, table: list[list[str]], remarks: list[str]) -> None:
+    from duotomo.cli._aligned import aligned
+
+    for line in (*aligned(table, width=console.width), *remarks):
+        console.print(line)
+
+
+def _draw(console: Console, folder: Path, draw: Callable[[Path], list[Path]]) -> None:
+    with console.status("Drawing the figures"):
+        drawn = draw(folder)
+    console.print(f"Wrote {folder / 'table.json'} and {len(drawn)} figures in {folder / 'figures'}")
+
+
+def _cases(text: str | None) -> list[int] | None:
     """Return the numbers of a list such as "1,4-6"."""
     from duotomo.errors import DuotomoError
 
@@ -207,12 +190,8 @@ def _numbers(text: str | None) -> list[int] | None:
             found = range(0)
         if not found:
             raise DuotomoError(
-                f"duotomo reproduce: expected --cases such as 1,4-6; got {text!r}. Give numbers and ranges, "
-                f"the smaller one first."
+                f"expected --cases such as 1,4-6; got {text!r}. Give numbers and ranges, the smaller one "
+                f"first."
             )
         numbers += found
     return list(dict.fromkeys(numbers))
-
-
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else text.split(",")

@@ -16,19 +16,13 @@ def results(
     figures: Annotated[Path, typer.Option(help="Folder for the page's pictures.")] = Path("docs/results"),
     quick: Annotated[bool, typer.Option("--quick", help="With experiments of reduced size, too.")] = False,
 ) -> None:
-    """Write the page that puts all reproduced experiments beside the paper."""
+    """Write the page that puts all reproduced experiments beside the paper.
+
+    Example: duotomo results --root out/reproduce
+    """
     # Imported here: `duotomo --help` needs none of it.
-    from rich.console import Console
+    from duotomo.reproduction import write_results_page
 
-    from duotomo.errors import DuotomoError
-    from duotomo.report.results_page import write_results
-
-    console = Console(highlight=False, soft_wrap=True, markup=False)
-    try:
-        with console.status("Writing the page"):
-            written, *pictures = write_results(root, page, figures=figures, quick=quick)
-    except DuotomoError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(str(error), style="red")
-        raise typer.Exit(2) from None
+    written, *pictures = write_results_page(root, page, figures=figures, quick=quick)
     size_mb = sum(picture.stat().st_size for picture in pictures) / 1e6
-    console.print(f"Wrote {written} and {len(pictures)} pictures ({size_mb:.1f} MB) in {figures}")
+    typer.echo(f"Wrote {written} and {len(pictures)} pictures ({size_mb:.1f} MB) in {figures}")

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from duotomo.cli._common import QuietOption, Talk
+from duotomo.cli._flatten import Fields
+from duotomo.cli._talk import Talk
 
 
 def view(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder.", show_default=False)],
+    talk: Annotated[Talk, Fields(only=("quiet",))],
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
-    quiet: QuietOption = False,
 ) -> None:
     """Show a result in the browser, from this machine to this machine only, until Ctrl-C.
 
@@ -29,7 +30,6 @@ def view(
     from duotomo.report.page import page_of
     from duotomo.report.page_server import PageServer, serving
 
-    talk = Talk(quiet=quiet)
     talk.progress("Making the page")
     with serving(PageServer(page_of(folder), port=port)) as server:
         # Without the address the command is of no use, so --quiet leaves it.

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from duotomo.experiments import Case, SetUp, Way
-    from duotomo.methods import Record
+    from duotomo.reproduction import Case, ComparedMethod, SetUp
+    from duotomo.solvers import Step
 
 
 class ExperimentProgress:
@@ -36,7 +36,7 @@ class ExperimentProgress:
             console=console,
         )
         self._task = self._bar.add_task("starting", total=None)
-        self._total = self._done = self._of_way = 0.0
+        self._total = self._done = self._of_method = self._whole = 0.0
         self._costs: list[float] = []
         self._what = ""
 
@@ -51,32 +51,33 @@ class ExperimentProgress:
 
     def begin(self, set_up: SetUp, cases: tuple[int, ...]) -> None:
         """Show how much there is to do."""
-        self._total = len(cases) * sum(_work(way) for way in set_up.ways)
+        self._total = len(cases) * sum(_work(method) for method in set_up.methods)
         self._bar.update(self._task, total=self._total)
 
     def making(self, number: int) -> None:
         """Show that a case is being made."""
         self._bar.update(self._task, description=f"making case {number}")
 
-    def start(self, number: int, way: Way, case: Case | None) -> None:
+    def start(self, number: int, method: ComparedMethod, case: Case | None) -> None:
         """Show which method begins on which case; without a case, it had ended in an earlier run."""
-        self._what, self._of_way = f"case {number}, {way.label}", 0.0
-        self._costs, self._whole = [_cost(stage.coarsen) for stage in way.settings.stages], _work(way)
+        self._what, self._of_method = f"case {number}, {method.label}", 0.0
+        self._costs, self._whole = [_cost(stage.coarsen) for stage in method.settings.stages], _work(method)
         self._bar.update(self._task, description=self._what)
         if case is None:
             self._total -= self._whole
             self._whole = 0.0
             self._what += ", finished before"
 
-    def step(self, record: Record) -> None:
+    def step(self, step: Step) -> None:
         """Show that a step was made."""
         # Never beyond what the method was thought to need: some make steps of two kinds.
-        self._of_way = min(self._whole, self._of_way + self._costs[min(record.stage, len(self._costs) - 1)])
+        cost = self._costs[min(step.stage, len(self._costs) - 1)]
+        self._of_method = min(self._whole, self._of_method + cost)
         self._bar.update(
             self._task,
-            completed=self._done + self._of_way,
+            completed=self._done + self._of_method,
             total=self._total,
-            description=f"{self._what}, {record.what}",
+            description=f"{self._what}, {step.what}",
         )
 
     def end(self, row: dict[str, Any]) -> None:
@@ -93,5 +94,5 @@ def _cost(coarsen: tuple[int, int, int]) -> float:
     return 1.0 / math.prod(coarsen)
 
 
-def _work(way: Way) -> float:
-    return way.passes * sum(stage.n_steps * _cost(stage.coarsen) for stage in way.settings.stages)
+def _work(method: ComparedMethod) -> float:
+    return method.passes * sum(stage.n_steps * _cost(stage.coarsen) for stage in method.settings.stages)

@@ -1,0 +1,101 @@
+"""How commands end: exit codes, and messages that speak of options where the library speaks of parameters."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import typer
+
+from duotomo.cli._flatten import shell_name
+
+DONE, DIVERGED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes: done; diverged, with the last good values written; nothing was computed; stopped by Ctrl-C."""
+
+DEBUG = "DUOTOMO_DEBUG"
+"""An environment variable: where it is set, errors show their traceback."""
+
+_PARAMETER = re.compile(r"`(?P<name>[a-z]\w*)(=(?P<value>[^`]+))?`")
+
+
+def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command that ends every failure with a message and an exit code, not with a traceback.
+
+    A `DuotomoError` says all there is to say. What nobody foresaw is named, with the way to see its
+    traceback: the environment variable DUOTOMO_DEBUG. With --json, the message is the JSON object's `error`.
+    """
+    name = command.__name__
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> Any:
+        from duotomo.errors import DuotomoError
+
+        try:
+            return command(*arguments, **options)
+        except KeyboardInterrupt:
+            typer.echo("Stopped.", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            # What Click raises on purpose shows itself: a wrong option, with the way to --help.
+            if os.environ.get(DEBUG) or hasattr(error, "exit_code"):
+                raise
+            known = isinstance(error, DuotomoError)
+            text = as_options(str(error), options.get("context")) if known else unforeseen(error)
+            fail(f"duotomo {name}: {text.removeprefix(f'{name}: ')}", as_json=bool(options.get("as_json")))
+
+    return run
+
+
+def as_options(text: str, context: typer.Context | None) -> str:
+    """Return a message of the library, in which the options of a command stand for `parameter=value`."""
+    params = [] if context is None else context.command.params
+    return translated(text, {str(one.name): one.opts[0] for one in params if one.opts[0].startswith("--")})
+
+
+def translated(text: str, options: Mapping[str, str]) -> str:
+    """Return a message in which parameters in backticks are options; options: by the parameters' names.
+
+    >>> translated("Pass `thickness_mm=50`, or `machine='paper'`.", {"thickness": "--thickness"})
+    "Pass --thickness 50, or `machine='paper'`."
+    """
+
+    def option(found: re.Match[str]) -> str:
+        flag = options.get(found["name"], options.get(shell_name(found["name"])))
+        if flag is None:
+            return found[0]
+        if found["value"] in (None, "True"):
+            return flag
+        return f"{flag} {found['value'].strip('()').replace(', ', ',').strip(chr(34) + chr(39))}"
+
+    return _PARAMETER.sub(option, text)
+
+
+def unforeseen(error: Exception) -> str:
+    """Return the message for an error that duotomo did not raise itself.
+
+    >>> unforeseen(OSError(28, "No space left on device"))
+    'No space left on device. Check the disk, the paths and their permissions.'
+    """
+    if isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        what = error.strerror or str(error) or type(error).__name__
+        return f"{what}{where}. Check the disk, the paths and their permissions."
+    if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+        return "expected enough memory; got too little. Use larger voxels, or free some memory."
+    first = next(iter(str(error).splitlines()), "")
+    what = f"unforeseen {type(error).__name__}: {first}"
+    return f"{what}. Run it again with {DEBUG}=1 to see where, and report it."
+
+
+def fail(text: str, *, code: int = BAD_INPUT, as_json: bool = False) -> NoReturn:
+    """Say what went wrong on standard error, in red on a terminal, and end."""
+    typer.secho(text, err=True, fg=typer.colors.RED)
+    if as_json:
+        typer.echo(json.dumps({"status": "error", "error": text}))
+    raise typer.Exit(code)

@@ -1,0 +1,213 @@
+"""One computation of a command: the checks before it, its folder, and what it leaves there and says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from duotomo.cli._computing import Computing
+from duotomo.cli._errors import DIVERGED, as_options
+from duotomo.cli._settings_file import load_settings, settings_text
+from duotomo.cli._talk import Talk
+from duotomo.io.result_format import ResultFormat
+
+if TYPE_CHECKING:
+    from duotomo.geometry import VolumeGrid
+    from duotomo.io.dicom.identity import Identity
+    from duotomo.methods import Result, Study
+
+PICTURE, SETTINGS = "three_views.png", "settings.toml"
+
+PATHS = ("inputs", "scan", "reference", "moving", "geometry")
+"""Options that are paths: a file's name may be a patient's."""
+
+NOT_KEPT = ("settings", "out", "resume", "quiet", "as_json", "keep_paths", "help")
+"""Options that say how to run, not what to compute."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saving:
+    """What to write, and where."""
+
+    out: Annotated[Path, typer.Option(help="Folder to write to; nothing is written elsewhere.")]
+    formats: Annotated[
+        tuple[ResultFormat, ...],
+        typer.Option("--format", help="Write volumes in this format too; may be given twice."),
+    ] = ()
+    dicom: Annotated[
+        bool, typer.Option("--dicom", help="The same as --format dicom: volumes and registrations.")
+    ] = False
+    keep_paths: Annotated[
+        bool,
+        typer.Option(
+            "--keep-paths", help="Write the paths of the inputs into settings.toml, to repeat the run."
+        ),
+    ] = False
+    max_memory: Annotated[float | None, typer.Option(min=0, help="Most memory to use, in GB.")] = None
+    settings: Annotated[
+        Path | None,
+        typer.Option(
+            is_eager=True,
+            callback=load_settings,
+            help="A TOML file with values for options; the command line wins.",
+        ),
+    ] = None
+
+
+class Run:
+    """Computes in a folder that is held for this run alone, and leaves a result there."""
+
+    def __init__(self, context: typer.Context, saving: Saving, computing: Computing, talk: Talk) -> None:
+        """Raise unless there is what the run needs: it is missed before the computation, not after."""
+        from duotomo.io.result_files import check_libraries
+
+        self.out, self.device, self._talk, self._saving = saving.out, computing.device.value, talk, saving
+        self.formats = (*saving.formats, *((ResultFormat.DICOM,) if saving.dicom else ()))
+        self._context, self._command = context, str(context.command.name)
+        computing.prepare()
+        check_libraries(self.formats)
+
+    def note(self, text: str) -> None:
+        """Say what the library remarks, in the words of the command line."""
+        self._talk.progress(as_options(text, self._context))
+
+    @contextmanager
+    def folder(self) -> Iterator[None]:
+        """Hold the folder, which is made if it is not there; raise if it has something else in it."""
+        from duotomo.io.folder_lock import locked
+        from duotomo.io.paths import make_folder
+        from duotomo.io.result_index import has_result, read_index
+
+        make_folder(self._command, self.out, choice="`out`")
+        with locked(self._command, self.out):
+            if has_result(self.out):
+                read_index(self._command, self.out)
+            yield
+
+    def begin(self, plan: Sequence[str], needed: int, *, remedy: str = "use larger voxels") -> None:
+        """Say what is about to be computed; raise if the bytes that it needs are not there."""
+        from duotomo.cli._memory import check_memory
+
+        for line in plan:
+            self._talk.progress(line)
+        most_gb = self._saving.max_memory
+        check_memory(needed, device=self.device, most_gb=most_gb, remedy=remedy, talk=self._talk)
+
+    def finish(
+        self,
+        result: Result,
+        *,
+        quality: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        study: Study | None = None,
+        moving_grids: Sequence[VolumeGrid] | None = None,
+        identities: Sequence[Identity | None] | None = None,
+        state: Path | None = None,
+    ) -> None:
+        """Write the result and the page, say what came out; end with exit code 1 if the method diverged.
+
+        state: a file with the state in which the method ended.
+        """
+        from duotomo.io import write_result
+        from duotomo.solvers import Status
+
+        talk, options = self._talk, _options(self._context, keep_paths=self._saving.keep_paths)
+        for name, text in _summary(result, quality):
+            talk.say(f"{name:<24}{text}")
+        written = write_result(
+            self.out,
+            result,
+            study=study,
+            moving_grids=moving_grids,
+            settings={"command": self._command, **settings, "device": self.device, "options": options},
+            quality=quality,
+            formats=self.formats,
+            identities=identities,
+            displacements=True,
+        )
+        page = self._beside(result, options)
+        beside = [self.out / SETTINGS, self.out / PICTURE, *([] if page is None else [page])]
+        talk.wrote([*written, *beside])
+        talk.finish(
+            {
+                "status": result.status.value,
+                "reason": result.reason,
+                "out": str(self.out),
+                "page": None if page is None else str(page),
+                "applications": result.applications,
+                "seconds": result.seconds,
+                "objective": result.history[-1].objective if result.history else None,
+                "quality": quality,
+            }
+        )
+        if result.status is Status.DIVERGED:
+            talk.progress(f"Diverged: {result.reason}")
+            kept = "" if state is None else f", the state in {state}"
+            talk.progress(f"The last good volume and motion are in {self.out}{kept}.")
+            raise typer.Exit(DIVERGED)
+
+    def _beside(self, result: Result, options: Mapping[str, Any]) -> Path | None:
+        """Write the picture, the settings and the page, and return the page's path, if it could be made."""
+        import duotomo
+        from duotomo.errors import DuotomoError
+        from duotomo.io.durable import durable
+        from duotomo.report import three_views
+        from duotomo.report.page import write_page
+
+        where, out = self._command, self.out
+        with durable(where, out / PICTURE) as fresh:
+            three_views(fresh, columns={"reconstruction": result.volume}, grid=result.grid, unit="1/mm")
+        inputs = "" if any(name in options for name in PATHS) else " THE SAME INPUTS"
+        again = f"duotomo {where}{inputs} --settings {SETTINGS} --out ANOTHER_FOLDER"
+        remarks = [f"Written by duotomo {duotomo.__version__}. Repeat it with", again]
+        with durable(where, out / SETTINGS) as fresh:
+            fresh.write_text(settings_text(where, options, remarks=remarks), encoding="utf-8")
+        try:
+            return write_page(out)
+        except DuotomoError as error:
+            # The result is there with a page or without.
+            self._talk.progress(f"No page was made: {error}")
+            return None
+
+
+def spacing_words(grid: VolumeGrid) -> str:
+    """Return the shape and the voxels of a grid, for people."""
+    z, y, x = grid.spacing_mm
+    return f"{grid.shape} (z, y, x), voxels of {z:g} x {y:g} x {x:g} mm"
+
+
+def _summary(result: Result, quality: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "status", f"{result.status.value}: {result.reason}"
+    yield "steps", str(len(result.history))
+    if result.applications:
+        yield "projector applications", str(result.applications)
+    yield "seconds of computing", f"{result.seconds:.1f}"
+    if result.history:
+        yield "objective", f"{result.history[-1].objective:.6g}"
+    moved = zip(quality["mean_displacement_mm"], quality["largest_displacement_mm"], strict=True)
+    for number, (mean_mm, largest_mm) in enumerate(moved, start=2):
+        yield f"motion of visit {number}", f"{mean_mm:.2f} mm on average, at most {largest_mm:.2f} mm"
+
+
+def _options(context: typer.Context, *, keep_paths: bool) -> dict[str, Any]:
+    """Return the command's options as they were given or taken, without paths unless they are kept."""
+    left_out = NOT_KEPT if keep_paths else (*NOT_KEPT, *PATHS)
+    names = [str(one.name) for one in context.command.params if one.name in context.params]
+    values = {name: context.params[name] for name in names if name not in left_out}
+    return {name: _plain(value) for name, value in values.items() if value not in (None, (), [])}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Path):
+        return str(value.resolve())
+    return value if isinstance(value, (bool, int, float)) else str(value)
