@@ -18,12 +18,10 @@ from duotomo.geometry.machines import (
     siemens_inspiration,
     victre,
 )
-from duotomo.geometry.picture import Picture
 
 __all__ = [
     "MACHINES",
     "Acquisition",
-    "Picture",
     "VolumeGrid",
     "bin_projections",
     "ge_senoclaire",

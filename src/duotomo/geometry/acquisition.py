@@ -13,6 +13,7 @@ from duotomo.geometry._values import Triple, counts, dump_json, factors, lengths
 from duotomo.geometry._views import check_views, even_steps, unit_vectors, view_numbers
 from duotomo.geometry.binning import binned_pixels
 from duotomo.geometry.grid import VolumeGrid
+from duotomo.notebook import acquisition_html
 
 Floats = NDArray[np.float64]
 
@@ -237,9 +238,14 @@ class Acquisition:
         return angles
 
     def _repr_html_(self) -> str:
-        from duotomo.geometry.sketch import acquisition_html
-
-        return acquisition_html(self)
+        return acquisition_html(
+            sources_mm=self.sources_mm,
+            detector_centers_mm=self.detector_centers_mm,
+            u_axes=self.u_axes,
+            angles_rad=self.angles_rad,
+            detector_shape=self.detector_shape,
+            pixel_spacing_mm=self.pixel_spacing_mm,
+        )
 
     def __len__(self) -> int:
         return self.n_views

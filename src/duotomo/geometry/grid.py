@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from duotomo.errors import GeometryError
 from duotomo.geometry._values import counts, dump_json, factors, lengths_mm, load_json
+from duotomo.notebook import grid_html
 
 _AXES = ("z", "y", "x")
 
@@ -227,9 +228,7 @@ class VolumeGrid:
         return cls(shape=fields["shape"], spacing_mm=fields["spacing_mm"], center_mm=fields["center_mm"])
 
     def _repr_html_(self) -> str:
-        from duotomo.geometry.sketch import grid_html
-
-        return grid_html(self)
+        return grid_html(shape=self.shape, spacing_mm=self.spacing_mm, low_mm=self.low_mm)
 
     def _from_low_corner(
         self, shape: tuple[int, int, int], spacing_mm: tuple[float, float, float]

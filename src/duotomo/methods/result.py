@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import torch
 
-from duotomo.geometry import Picture, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.methods.state import State
 from duotomo.methods.study import Study
+from duotomo.notebook import Picture
 from duotomo.solvers import Status, Step
 from duotomo.transforms import Motion
 
@@ -99,4 +100,5 @@ class Result:
             "motion": ", ".join(models) or "none",
             "cost": f"{self.applications} projector applications, {self.seconds:.1f} s",
         }
-        return Picture(volume=self.volume, grid=self.grid, title=self.method, facts=facts)._repr_html_()
+        picture = Picture(volume=self.volume, spacing_mm=self.grid.spacing_mm, title=self.method, facts=facts)
+        return picture._repr_html_()

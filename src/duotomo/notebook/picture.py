@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.errors import ShapeError
-from duotomo.geometry.grid import VolumeGrid
-from duotomo.geometry.sketch import table_html
+from duotomo.notebook.table import table_html
 
 SHOWN_PIXELS = 260
 """The longest edge of a picture in a notebook."""
@@ -28,26 +27,41 @@ class Picture:
     """Three slices through the body in a volume, as a notebook shows them.
 
     Slices at fixed z, y and x, through the centre of what is positive, each in its true proportions and seen
-    along the machine's axes: x or y to the right, y or z up. Without a grid, voxels are cubes.
+    along the machine's axes: x or y to the right, y or z up.
 
-    volume: a tensor on any device, or an array. title, facts: shown above, as text.
+    Parameters
+    ----------
+    volume : torch.Tensor or numpy.ndarray
+        (z, y, x), on any device.
+    spacing_mm : tuple of float
+        Edges of a voxel, (z, y, x).
+    title : str
+        Shown above.
+    facts : mapping of str to str, optional
+        Names and values, shown below the title.
 
+    Raises
+    ------
+    ShapeError
+        Unless the volume has three axes.
+
+    Examples
+    --------
     >>> picture = Picture(volume=np.zeros((4, 5, 6)), title="zeros")
     >>> picture._repr_html_().count("<img")
     3
     """
 
     volume: Any
-    grid: VolumeGrid | None = None
+    spacing_mm: tuple[float, float, float] = (1.0, 1.0, 1.0)
     title: str = ""
     facts: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         shape = tuple(self.volume.shape)
-        if len(shape) != 3 or (self.grid is not None and shape != self.grid.shape):
-            wanted = "three axes" if self.grid is None else f"(z, y, x) = {self.grid.shape}"
+        if len(shape) != 3:
             raise ShapeError(
-                f"Picture: expected a volume with {wanted}; got {shape}. Pass one volume, and its own grid."
+                f"Picture: expected a volume with three axes, (z, y, x); got {shape}. Pass one volume."
             )
 
     def _repr_html_(self) -> str:
@@ -65,8 +79,7 @@ class Picture:
         # One slice at a time leaves a GPU, not the volume.
         z, y, x = _center(self.volume)
         slices = [_array(self.volume[z]), _array(self.volume[:, y]), _array(self.volume[:, :, x])]
-        spacing_mm = (1.0, 1.0, 1.0) if self.grid is None else self.grid.spacing_mm
-        size_mm = np.array(self.volume.shape) * spacing_mm
+        size_mm = np.array(self.volume.shape) * self.spacing_mm
         longest_mm = float(size_mm.max())
         low, high = _window(slices)
         planes = []

@@ -2,47 +2,74 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from duotomo.geometry.acquisition import Acquisition
-    from duotomo.geometry.grid import VolumeGrid
+from duotomo.notebook.table import table_html
 
 WIDTH, HEIGHT, MARGIN = 360.0, 260.0, 24.0
 TUBE, DETECTOR, RAY, INK = "#D55E00", "#0072B2", "#888888", "#333333"
 
 
-def acquisition_html(acquisition: Acquisition) -> str:
+Floats = NDArray[np.float64]
+
+
+def acquisition_html(
+    *,
+    sources_mm: Floats,
+    detector_centers_mm: Floats,
+    u_axes: Floats,
+    angles_rad: Floats,
+    detector_shape: tuple[int, int],
+    pixel_spacing_mm: tuple[float, float],
+) -> str:
     """Return a drawing of a scan as seen from the chest wall, x to the right and z up, and its numbers.
 
+    Parameters
+    ----------
+    sources_mm : numpy.ndarray
+        Of the X-rays, (view, xyz), in mm.
+    detector_centers_mm : numpy.ndarray
+        (view, xyz), in mm.
+    u_axes : numpy.ndarray
+        Unit vectors along the detector's rows, (view, xyz).
+    angles_rad : numpy.ndarray
+        Of the views, (view,).
+    detector_shape : tuple of int
+        Pixels along (v, u).
+    pixel_spacing_mm : tuple of float
+        Edges of a pixel, (v, u).
+
+    Returns
+    -------
+    str
+        HTML with an SVG drawing.
+
+    Examples
+    --------
     >>> from duotomo.geometry import paper
-    >>> acquisition_html(paper()).count("<circle")
+    >>> paper()._repr_html_().count("<circle")
     11
     """
-    u_mm = acquisition.detector_shape[1] * acquisition.pixel_spacing_mm[1] / 2 * acquisition.u_axes
-    ends_mm = np.stack([acquisition.detector_centers_mm - u_mm, acquisition.detector_centers_mm + u_mm])
-    sources_mm = acquisition.sources_mm
+    n_views, (n_v, n_u), (d_v, d_u) = len(sources_mm), detector_shape, pixel_spacing_mm
+    half_mm = n_u * d_u / 2 * u_axes
+    ends_mm = np.stack([detector_centers_mm - half_mm, detector_centers_mm + half_mm])
     at = _Plane(np.concatenate([ends_mm.reshape(-1, 3), sources_mm])[:, [0, 2]])
     rays = [
         at.line(sources_mm[view], end, RAY, 0.6)
-        for view in sorted({0, acquisition.n_views // 2, acquisition.n_views - 1})
+        for view in sorted({0, n_views // 2, n_views - 1})
         for end in ends_mm[:, view]
     ]
     plates = [at.line(low, high, DETECTOR, 2.5) for low, high in ends_mm.swapaxes(0, 1)]
     tubes = [at.dot(source, TUBE) for source in sources_mm]
-    angles_deg = np.degrees(acquisition.angles_rad)
-    d_v, d_u = acquisition.pixel_spacing_mm
-    n_v, n_u = acquisition.detector_shape
-    heights_mm = sources_mm[:, 2]
+    angles_deg, heights_mm = np.degrees(angles_rad), sources_mm[:, 2]
     return _page(
         "Acquisition",
         {
-            "views": f"{acquisition.n_views}, from {angles_deg.min():.1f} to {angles_deg.max():.1f} degrees",
+            "views": f"{n_views}, from {angles_deg.min():.1f} to {angles_deg.max():.1f} degrees",
             "detector (v, u)": f"{n_v} x {n_u} pixels of {d_v:g} x {d_u:g} mm",
             "size (v, u)": f"{n_v * d_v:.1f} x {n_u * d_u:.1f} mm",
             "source height": f"{heights_mm.min():.1f} to {heights_mm.max():.1f} mm",
@@ -51,60 +78,62 @@ def acquisition_html(acquisition: Acquisition) -> str:
     )
 
 
-def grid_html(grid: VolumeGrid) -> str:
+def grid_html(*, shape: Sequence[int], spacing_mm: Sequence[float], low_mm: Sequence[float]) -> str:
     """Return a drawing of a grid as seen from above, x to the right and y up, and its numbers.
 
-    >>> from duotomo.geometry import VolumeGrid
-    >>> "4 x 5 x 6" in grid_html(VolumeGrid.on_detector((4, 5, 6), (1.0, 1.0, 1.0)))
+    Parameters
+    ----------
+    shape : sequence of int
+        Voxels along (z, y, x).
+    spacing_mm : sequence of float
+        Edges of a voxel, (z, y, x).
+    low_mm : sequence of float
+        Outer faces on the low side, (z, y, x).
+
+    Returns
+    -------
+    str
+        HTML with an SVG drawing.
+
+    Examples
+    --------
+    >>> "4 x 5 x 6" in grid_html(shape=(4, 5, 6), spacing_mm=(1.0, 1.0, 1.0), low_mm=(0.0, 0.0, -3.0))
     True
     """
-    low, high = np.array(grid.low_mm[::-1]), np.array(grid.high_mm[::-1])
+    high_mm = [low + n * d for low, n, d in zip(low_mm, shape, spacing_mm, strict=True)]
+    low, high = np.array(low_mm[::-1]), np.array(high_mm[::-1])
     at = _Plane(np.array([low[:2], high[:2]]))
     corners = [low[:2], (high[0], low[1]), high[:2], (low[0], high[1])]
     edges = [at.flat(corners[i], corners[(i + 1) % 4], DETECTOR, 2.0) for i in range(4)]
     per_line = 16
     lines = []
     for axis, other in ((0, 1), (1, 0)):
-        n = grid.shape[2 - axis]
+        n = shape[2 - axis]
         # Every so many voxels a line, or the drawing turns grey.
         for index in range(0, n, max(1, -(-n // per_line))):
             start, end = np.empty(2), np.empty(2)
-            start[axis] = end[axis] = low[axis] + index * grid.spacing_mm[2 - axis]
+            start[axis] = end[axis] = low[axis] + index * spacing_mm[2 - axis]
             start[other], end[other] = low[other], high[other]
             lines.append(at.flat(start, end, RAY, 0.4))
-    reach = zip("zyx", grid.low_mm, grid.high_mm, strict=True)
+    reach = zip("zyx", low_mm, high_mm, strict=True)
     return _page(
         "VolumeGrid",
         {
-            "voxels (z, y, x)": " x ".join(str(n) for n in grid.shape),
-            "voxel (z, y, x)": " x ".join(f"{d:g}" for d in grid.spacing_mm) + " mm",
+            "voxels (z, y, x)": " x ".join(str(n) for n in shape),
+            "voxel (z, y, x)": " x ".join(f"{d:g}" for d in spacing_mm) + " mm",
             "from, to": ", ".join(
-                f"{axis} {round(low_mm, 6):g} to {round(high_mm, 6):g} mm" for axis, low_mm, high_mm in reach
+                f"{axis} {round(first, 6):g} to {round(last, 6):g} mm" for axis, first, last in reach
             ),
-            "memory": f"{4 * grid.n_voxels / 1e6:.1f} MB in float32",
+            "memory": f"{4 * math.prod(shape) / 1e6:.1f} MB in float32",
         },
         [*lines, *edges, at.note("x", "y, to the nipple")],
     )
 
 
-def table_html(title: str, facts: Mapping[str, str]) -> str:
-    """Return a title and a table of two columns; every text is escaped.
-
-    >>> table_html("Result", {"status": "a < b"}).count("&lt;")
-    1
-    """
-    rows = "".join(
-        f'<tr><td style="text-align:left">{html.escape(name)}</td>'
-        f'<td style="text-align:left">{html.escape(value)}</td></tr>'
-        for name, value in facts.items()
-    )
-    return f"<b>{html.escape(title)}</b><table>{rows}</table>"
-
-
 class _Plane:
     """Millimetres to places in the drawing, the same scale along both axes."""
 
-    def __init__(self, points_mm: NDArray[np.float64]) -> None:
+    def __init__(self, points_mm: Floats) -> None:
         self._low, high = points_mm.min(axis=0), points_mm.max(axis=0)
         room = np.array([WIDTH, HEIGHT]) - 2 * MARGIN
         self._scale = float((room / np.maximum(high - self._low, 1e-9)).min())
