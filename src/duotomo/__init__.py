@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from duotomo.lazy import lazy_names
 
 if TYPE_CHECKING:
     from duotomo.errors import (
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
         ShapeError,
     )
     from duotomo.geometry import Acquisition, VolumeGrid
-    from duotomo.io import read_result, read_scan, read_study, read_volume, write_result
+    from duotomo.io import read_result, read_scan, read_study, read_visits, read_volume, write_result
     from duotomo.methods import (
         Result,
         Settings,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         sequential,
         simultaneous,
     )
-    from duotomo.operators import LinearOperator, Projector, Warp, adjoint_gap
+    from duotomo.operators import Gradient, LinearOperator, Projector, Warp, adjoint_gap
     from duotomo.transforms import (
         Affine,
         BSpline,
@@ -52,6 +53,7 @@ __all__ = [
     "DtypeError",
     "DuotomoError",
     "GeometryError",
+    "Gradient",
     "LinearOperator",
     "Motion",
     "NonFiniteError",
@@ -74,6 +76,7 @@ __all__ = [
     "read_result",
     "read_scan",
     "read_study",
+    "read_visits",
     "read_volume",
     "sequential",
     "simultaneous",
@@ -82,51 +85,47 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_MODULE_OF = {
-    "Acquisition": "duotomo.geometry",
-    "DeviceError": "duotomo.errors",
-    "DtypeError": "duotomo.errors",
-    "DuotomoError": "duotomo.errors",
-    "GeometryError": "duotomo.errors",
-    "LinearOperator": "duotomo.operators",
-    "NonFiniteError": "duotomo.errors",
-    "Projector": "duotomo.operators",
-    "ShapeError": "duotomo.errors",
-    "Affine": "duotomo.transforms",
-    "BSpline": "duotomo.transforms",
-    "Composition": "duotomo.transforms",
-    "DisplacementField": "duotomo.transforms",
-    "Motion": "duotomo.transforms",
-    "Rigid": "duotomo.transforms",
-    "Transform": "duotomo.transforms",
-    "Translation": "duotomo.transforms",
-    "Velocity": "duotomo.transforms",
-    "chain": "duotomo.transforms",
-    "Warp": "duotomo.operators",
-    "VolumeGrid": "duotomo.geometry",
-    "Result": "duotomo.methods",
-    "Settings": "duotomo.methods",
-    "Study": "duotomo.methods",
-    "Visit": "duotomo.methods",
-    "iterative": "duotomo.methods",
-    "sequential": "duotomo.methods",
-    "simultaneous": "duotomo.methods",
-    "read_result": "duotomo.io",
-    "read_scan": "duotomo.io",
-    "read_study": "duotomo.io",
-    "read_volume": "duotomo.io",
-    "write_result": "duotomo.io",
-    "adjoint_gap": "duotomo.operators",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'duotomo' has no attribute {name!r}")
-    value: object = getattr(import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "duotomo.errors": [
+            "DeviceError",
+            "DtypeError",
+            "DuotomoError",
+            "GeometryError",
+            "NonFiniteError",
+            "ShapeError",
+        ],
+        "duotomo.geometry": ["Acquisition", "VolumeGrid"],
+        "duotomo.io": [
+            "read_result",
+            "read_scan",
+            "read_study",
+            "read_visits",
+            "read_volume",
+            "write_result",
+        ],
+        "duotomo.methods": [
+            "Result",
+            "Settings",
+            "Study",
+            "Visit",
+            "iterative",
+            "sequential",
+            "simultaneous",
+        ],
+        "duotomo.operators": ["Gradient", "LinearOperator", "Projector", "Warp", "adjoint_gap"],
+        "duotomo.transforms": [
+            "Affine",
+            "BSpline",
+            "Composition",
+            "DisplacementField",
+            "Motion",
+            "Rigid",
+            "Transform",
+            "Translation",
+            "Velocity",
+            "chain",
+        ],
+    },
+)
