@@ -126,10 +126,8 @@ def check_same(
 
     Parameters
     ----------
-    where : str
-        Function or class that checks, with which the message begins.
-    name : str
-        Name of the argument in the message.
+    where, name : str
+        As for `check_tensor`.
     tensor : torch.Tensor
         The argument, of any shape.
     device : torch.device or str
@@ -189,17 +187,13 @@ def check_finite(where: str, name: str, tensor: torch.Tensor) -> None:
 
     Parameters
     ----------
-    where : str
-        Function or class that checks, with which the message begins.
-    name : str
-        Name of the argument in the message.
-    tensor : torch.Tensor
-        The argument, of any shape.
+    where, name, tensor
+        As for `check_same`.
 
     Raises
     ------
     NonFiniteError
-        If there is NaN or infinity; the message counts them, and gives the index of the first.
+        If there is any; the message counts them, and gives the index of the first.
 
     Examples
     --------
@@ -216,12 +210,8 @@ def finite_check(where: str, name: str, tensor: torch.Tensor) -> Callable[[], No
 
     Parameters
     ----------
-    where : str
-        Function or class that checks, with which the message begins.
-    name : str
-        Name of the argument in the message.
-    tensor : torch.Tensor
-        The argument, of any shape.
+    where, name, tensor
+        As for `check_same`.
 
     Returns
     -------

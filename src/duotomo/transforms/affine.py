@@ -78,12 +78,10 @@ class Affine(Transform):
 
         Raises
         ------
-        ShapeError
-            If they are not (n_params,), or are a batch of `torch.func.vmap`.
-        DtypeError, NonFiniteError
-            If they are not finite floating-point numbers.
         GeometryError
             If the determinant of M is not positive.
+        ShapeError, DtypeError, NonFiniteError
+            As for `Transform.check`.
         """
         params = super().check(params)
         a, b, c, d, e, f, g, h, i = (params.detach().cpu() * self.scale)[:9].tolist()

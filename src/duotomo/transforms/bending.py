@@ -50,7 +50,7 @@ class BendingEnergy:
         Parameters
         ----------
         params : torch.Tensor
-            Parameters, (n_params,), float64.
+            Parameters of the spline, (n_params,).
 
         Returns
         -------
@@ -64,8 +64,8 @@ class BendingEnergy:
 
         Parameters
         ----------
-        params : torch.Tensor
-            Parameters, (n_params,), float64.
+        params
+            As for `value`.
 
         Returns
         -------

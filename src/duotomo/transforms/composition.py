@@ -100,7 +100,7 @@ class Composition(Transform):
         Parameters
         ----------
         params : torch.Tensor
-            Parameters, (n_params,), float64.
+            Parameters of the composition, (n_params,).
 
         Returns
         -------

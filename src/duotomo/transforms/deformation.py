@@ -102,12 +102,8 @@ def deformation_statistics(
 
     Parameters
     ----------
-    motion : Motion
-        T with its parameters.
-    grid : VolumeGrid, optional
-        Of the moving frame; that of the transform unless given.
-    mask : torch.Tensor, optional
-        The voxels that count, (z, y, x), bool.
+    motion, grid, mask
+        As for `folding`.
 
     Returns
     -------
@@ -117,7 +113,7 @@ def deformation_statistics(
     Raises
     ------
     ShapeError
-        If the mask is not a bool tensor on the grid with at least one voxel.
+        As for `folding`.
 
     Examples
     --------

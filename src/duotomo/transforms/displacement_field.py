@@ -46,7 +46,7 @@ class DisplacementField(Transform):
         Returns
         -------
         torch.Tensor
-            u, (n_params,), float64, in voxels.
+            u in voxels, flattened: (n_params,), float64.
 
         Raises
         ------

@@ -154,8 +154,8 @@ def invert(
 
     Parameters
     ----------
-    motion : Motion
-        T with its parameters.
+    motion
+        As for `invert_points`.
     grid : VolumeGrid, optional
         Of the reference frame; that of the transform unless given.
     tolerance_mm : float

@@ -19,19 +19,8 @@ FEWEST = 4
 class LatticeTransform(Transform):
     """A transform whose parameters are coefficients of cubic B-splines, one vector for each control point.
 
-    The parameters are the coefficients in voxels, (xyz, z, y, x), flattened.
-
-    Parameters
-    ----------
-    grid : VolumeGrid
-        Grid whose voxels scale the parameters, and the default grid of warps.
-    lattice : VolumeGrid
-        Its voxel centres are the control points, at least 4 along each axis.
-
-    Raises
-    ------
-    GeometryError
-        If there are fewer than 4 control points along an axis.
+    The parameters are the coefficients in voxels, (xyz, z, y, x), flattened. The grid and the lattice of
+    control points are those of `BSpline`.
     """
 
     def __init__(self, grid: VolumeGrid, lattice: VolumeGrid) -> None:
@@ -109,7 +98,7 @@ class LatticeTransform(Transform):
         Parameters
         ----------
         params : torch.Tensor
-            In voxels, (n_params,).
+            The same in voxels, flattened, (n_params,).
 
         Returns
         -------

@@ -29,18 +29,7 @@ class MatrixMap:
     matrix: torch.Tensor
 
     def points(self, xyz_mm: torch.Tensor) -> torch.Tensor:
-        """Return where points go.
-
-        Parameters
-        ----------
-        xyz_mm : torch.Tensor
-            (..., xyz), in mm.
-
-        Returns
-        -------
-        torch.Tensor
-            (..., xyz), in mm.
-        """
+        """Return where points, (..., xyz) in mm, go."""
         matrix = self.matrix.to(xyz_mm.device)
         return xyz_mm @ matrix[:, :3].T + matrix[:, 3]
 
@@ -67,18 +56,7 @@ class LatticeMap:
     degree: int = 3
 
     def points(self, xyz_mm: torch.Tensor) -> torch.Tensor:
-        """Return where points go.
-
-        Parameters
-        ----------
-        xyz_mm : torch.Tensor
-            (..., xyz), in mm.
-
-        Returns
-        -------
-        torch.Tensor
-            (..., xyz), in mm.
-        """
+        """Return where points, (..., xyz) in mm, go."""
         to_lattice = _world_matrix(self.lattice).to(xyz_mm.device)
         at = xyz_mm @ to_lattice[:3, :3].T + to_lattice[:3, 3]
         return xyz_mm + lattice_values(self.coefficients.to(xyz_mm.device), at, self.degree)

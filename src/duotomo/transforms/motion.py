@@ -54,7 +54,7 @@ class Motion:
         Returns
         -------
         torch.Tensor
-            The same points in the reference frame, (..., xyz), in mm, float64.
+            Where they lie in the reference frame, (..., xyz), in mm, float64.
         """
         return self.transform.points(self.params, xyz_mm)
 
@@ -63,8 +63,8 @@ class Motion:
 
         Parameters
         ----------
-        xyz_mm : torch.Tensor
-            Points of the moving frame, (..., xyz), in mm.
+        xyz_mm
+            As for `points`.
 
         Returns
         -------
@@ -84,12 +84,8 @@ class Motion:
 
         Parameters
         ----------
-        reference : VolumeGrid, optional
-            Grid of the volume; that of the transform unless given.
-        moving : VolumeGrid, optional
-            Grid of the warped volume; like `reference` unless given.
-        cubic : bool
-            Interpolate by Keys' cubic convolution instead of linearly.
+        reference, moving, cubic
+            As for `Transform.warp`.
 
         Returns
         -------
@@ -104,12 +100,12 @@ class Motion:
         Parameters
         ----------
         grid : VolumeGrid, optional
-            In the moving frame; that of the transform unless given.
+            Of the moving frame; that of the transform unless given.
 
         Returns
         -------
         torch.Tensor
-            (xyz, z, y, x), in mm, float64.
+            The displacement of each voxel centre, (xyz, z, y, x), in mm, float64.
         """
         return self.transform.displacement(self.params, grid)
 
@@ -119,7 +115,7 @@ class Motion:
         Parameters
         ----------
         grid : VolumeGrid, optional
-            In the moving frame; that of the transform unless given.
+            As for `displacement`.
 
         Returns
         -------
@@ -137,10 +133,8 @@ class Motion:
         ----------
         grid : VolumeGrid, optional
             Of the reference frame: where displacements are given if there is no closed form.
-        tolerance_mm : float
-            Largest distance of `T(T^-1(x))` from x, over all voxel centres x, in mm, without a closed form.
-        max_steps : int
-            Fixed-point steps, at most.
+        tolerance_mm, max_steps
+            As for `invert`.
 
         Returns
         -------

@@ -22,15 +22,13 @@ class Rigid(Transform):
 
     Parameters
     ----------
-    grid : VolumeGrid
-        Grid that scales the parameters, and the default grid of warps.
-    center_mm : sequence of float, optional
-        c, (x, y, z) in mm; the middle of the grid unless given.
+    grid, center_mm
+        As for `Affine`.
 
     Raises
     ------
     ShapeError
-        If the centre is not three numbers.
+        As for `Affine`.
 
     Examples
     --------
@@ -61,7 +59,7 @@ class Rigid(Transform):
         Returns
         -------
         torch.Tensor
-            (n_params,), float64, in units of about a voxel.
+            w and t, (n_params,), float64, in units of about a voxel.
         """
         turn = torch.as_tensor(rotation_deg, dtype=torch.float64) * (math.pi / 180)
         return torch.cat([turn, torch.as_tensor(translation_mm, dtype=torch.float64)]) / self.scale

@@ -195,12 +195,12 @@ class Transform(ABC):
         params : torch.Tensor
             Parameters, (n_params,).
         xyz_mm : torch.Tensor
-            Points of the moving frame, (..., xyz), in mm.
+            Points x of the moving frame, (..., xyz), in mm.
 
         Returns
         -------
         torch.Tensor
-            The same points in the reference frame, (..., xyz), in mm, float64.
+            T(x), in the reference frame, (..., xyz), in mm, float64.
         """
         xyz_mm = _check_points(type(self).__name__, xyz_mm)
         return move_points(self.maps(self.check(params)), xyz_mm)
@@ -210,10 +210,8 @@ class Transform(ABC):
 
         Parameters
         ----------
-        params : torch.Tensor
-            Parameters, (n_params,).
-        xyz_mm : torch.Tensor
-            Points of the moving frame, (..., xyz), in mm.
+        params, xyz_mm
+            As for `points`.
 
         Returns
         -------
@@ -285,10 +283,8 @@ class Transform(ABC):
             f, (..., z, y, x) on the reference grid, in 1/mm.
         d_params : torch.Tensor
             Direction d in the parameters, (n_params,).
-        reference, moving : VolumeGrid, optional
-            Grids of the volume and of the warped volume.
-        cubic : bool
-            Interpolate by Keys' cubic convolution instead of linearly.
+        reference, moving, cubic
+            As for `warp`.
         central_step : float, optional
             h: return `(T(p + h d) f - T(p - h d) f) / (2 h)` instead.
 
@@ -335,18 +331,12 @@ class Transform(ABC):
 
         Parameters
         ----------
-        params : torch.Tensor
-            Parameters, (n_params,).
-        volume : torch.Tensor
-            f, (..., z, y, x) on the reference grid, in 1/mm.
+        params, volume
+            As for `jvp`.
         cotangent : torch.Tensor
             (..., z, y, x) on the moving grid, with the batch of `volume`.
-        reference, moving : VolumeGrid, optional
-            Grids of the volume and of the warped volume.
-        cubic : bool
-            Interpolate by Keys' cubic convolution instead of linearly.
-        central_step : float, optional
-            As in `jvp`, for one parameter after the other.
+        reference, moving, cubic, central_step
+            As for `jvp`; the central differences are those of one parameter after the other.
 
         Returns
         -------
@@ -401,7 +391,7 @@ class Transform(ABC):
         Parameters
         ----------
         params, volume, reference, moving, cubic, central_step
-            As in `jvp`.
+            As for `jvp`.
 
         Returns
         -------
@@ -470,10 +460,8 @@ class Transform(ABC):
 
         Parameters
         ----------
-        params : torch.Tensor
-            Parameters, (n_params,).
-        grid : VolumeGrid, optional
-            Of the moving frame; that of the transform unless given.
+        params, grid
+            As for `displacement`.
 
         Returns
         -------

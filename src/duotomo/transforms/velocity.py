@@ -37,10 +37,8 @@ class Velocity(LatticeTransform):
 
     Parameters
     ----------
-    grid : VolumeGrid
-        Grid whose voxels scale the parameters, and the default grid of warps.
-    lattice : VolumeGrid
-        Its voxel centres are the control points of v, at least 4 along each axis.
+    grid, lattice
+        As for `BSpline`, with the control points of v.
     finer : int
         Refinement, from 1 on, of the lattice that the flow is integrated on.
 
@@ -121,7 +119,7 @@ class Velocity(LatticeTransform):
         Raises
         ------
         ShapeError, DtypeError, NonFiniteError
-            If these are no coefficients on the lattice.
+            As for `BSpline.params`.
         """
         return self._params_of("velocities_mm", velocities_mm)
 
