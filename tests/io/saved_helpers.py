@@ -19,7 +19,7 @@ import torch
 import duotomo
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.io import SavedResult
-from duotomo.io.fingerprint import Fingerprint
+from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.methods.result import Result
 from duotomo.methods.state import State
 from duotomo.methods.study import Study, Visit
@@ -36,7 +36,7 @@ SCAN = Acquisition.arc(
     detector_shape=(6, 7),
     pixel_spacing_mm=(0.8, 0.6),
 )
-FINGERPRINT = Fingerprint(study="1", method="simultaneous", settings="2", duotomo="3")
+FINGERPRINT = RunFingerprint(study="1", method="simultaneous", settings="2", duotomo="3")
 
 
 def draw(*shape: int, seed: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

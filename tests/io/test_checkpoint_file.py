@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from duotomo.io import CheckpointFile, FileError, fingerprint
-from duotomo.io.fingerprint import Fingerprint
+from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.methods.settings import Settings
 from duotomo.transforms import Affine
 from tests.io.saved_helpers import (
@@ -194,7 +194,7 @@ def test_a_state_that_makes_no_sense_is_refused(file: CheckpointFile) -> None:
 
 
 def test_the_fingerprint_is_that_of_all_that_matters() -> None:
-    def of(**changes: object) -> Fingerprint:
+    def of(**changes: object) -> RunFingerprint:
         return fingerprint(study(), **({"method": "simultaneous", "settings": (1, 2)} | changes))  # type: ignore[arg-type]
 
     base = of()

@@ -16,7 +16,8 @@ from duotomo.geometry import Acquisition
 from duotomo.io.dead_pixels import fill_dead
 from duotomo.io.flat_field import open_field
 from duotomo.io.line_integrals import LogSettings, to_line_integrals
-from duotomo.io.scan import Scan, Values
+from duotomo.io.scan import Scan
+from duotomo.io.scan_options import Values
 from tests.io.saved_helpers import SCAN, draw
 
 INTEGRALS = 4 * draw(*SCAN.shape, seed=0, dtype=torch.float64)
@@ -173,7 +174,7 @@ def test_a_covered_detector_has_no_open_field() -> None:
 
 def test_counts_need_a_flat_field() -> None:
     with pytest.raises(
-        DuotomoError, match=r"expected the flat field of counts; got none\. Give --flat-field"
+        DuotomoError, match=r"expected the flat field of counts; got none\. Give `flat_field`"
     ):
         to_line_integrals(counts())
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from duotomo.errors import DtypeError, DuotomoError, GeometryError, NonFiniteError, ShapeError
-from duotomo.io.scan import Scan, Supplied, Values
+from duotomo.io.scan import Scan
+from duotomo.io.scan_options import Supplied, Values
 from tests.io.saved_helpers import SCAN, draw
 
 INTEGRALS: dict[str, Any] = {

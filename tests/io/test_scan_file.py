@@ -16,14 +16,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duotomo.experiments.third_party.fda import FILE, fda_projections
 from duotomo.geometry import Acquisition, victre
 from duotomo.io.file_error import FileError
 from duotomo.io.line_integrals import LogSettings, to_line_integrals
-from duotomo.io.scan import Supplied, Values
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_geometry import sweep
+from duotomo.io.scan_options import Supplied, Values
 from duotomo.io.size_check import check_bytes, check_size, free_bytes
+from duotomo.reproduction.third_party.fda import FILE, fda_projections
 from tests.io.saved_helpers import SCAN, same
 from tests.io.scan_helpers import ARRAY, put
 
@@ -156,19 +156,19 @@ BAD_AXES = {**json.loads(SCAN.to_json()), "u_axis": [[1.0, 0.0, 0.0]] * 2 + [[fl
 @pytest.mark.parametrize(
     ("prepare", "supplied", "message"),
     [
-        (_nothing, {}, r"expected a geometry for a NumPy array; got none\. Give --geometry FILE .*--angles"),
+        (_nothing, {}, r"expected a geometry for a NumPy array; got none\. Give `geometry` .*`angles_deg`"),
         (_nothing, {"geometry": Path("none.json")}, r"expected a geometry at none\.json; got nothing there"),
-        (_nothing, {"machine": "odd"}, r"expected --machine as one of paper, .*; got 'odd'"),
+        (_nothing, {"machine": "odd"}, r"expected `machine` as one of paper, .*; got 'odd'"),
         (_nothing, {"machine": "victre"}, r"= \(25, 1500, 3000\), as the geometry says; got \(3, 6, 7\)"),
         (
             _nothing,
             {"machine": "victre", "pixel_spacing_mm": (1.0, 1.0)},
-            r"expected the geometry in one way; got --machine, --pixel-spacing",
+            r"expected the geometry in one way; got `machine`, `pixel_spacing_mm`",
         ),
         (
             _nothing,
             {"pixel_spacing_mm": (1.0, 1.0), "angles_deg": (0.0, 1.0, 2.0)},
-            r"expected .* together; got no --source-to-detector, --source-to-pivot\. Give them too",
+            r"expected .* together; got no `source_to_detector_mm`, `source_to_pivot_mm`\. Give them too",
         ),
         (
             _nothing,
@@ -197,7 +197,7 @@ BAD_AXES = {**json.loads(SCAN.to_json()), "u_axis": [[1.0, 0.0, 0.0]] * 2 + [[fl
         (
             lambda at: [_beside(f"s.{kind}", "")(at) for kind in ("json", "xml")] and None,
             {},
-            r"expected one geometry beside s\.npy; got s\.json and s\.xml\. Name one with --geometry",
+            r"expected one geometry beside s\.npy; got s\.json and s\.xml\. Name one with `geometry`",
         ),
     ],
 )
@@ -255,7 +255,7 @@ def test_dicom_is_told_by_its_mark_or_its_name(
 def test_whole_numbers_are_counts_or_line_integrals_if_somebody_says_so(tmp_path: Path) -> None:
     path = put(tmp_path, "npy", (1000 * ARRAY).astype(np.uint16))
     with pytest.raises(
-        FileError, match=r"what whole numbers \(uint16\) are; got nothing\. Say --values counts"
+        FileError, match=r"what whole numbers \(uint16\) are; got nothing\. Pass `values=Values.COUNTS`"
     ):
         read_scan(path)
     assert read_scan(path, Supplied(values=Values.COUNTS)).values is Values.COUNTS

@@ -14,9 +14,10 @@ import torch
 
 from duotomo.geometry import Acquisition
 from duotomo.io.file_error import FileError
-from duotomo.io.scan import Scan, Supplied, Values
+from duotomo.io.scan import Scan
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_hdf5 import read_scan_hdf5, write_scan
+from duotomo.io.scan_options import Supplied, Values
 from duotomo.io.study_file import write_study
 from tests.io.saved_helpers import SCAN, draw, same, study
 
@@ -182,7 +183,7 @@ def test_a_study_is_no_scan(tmp_path: Path) -> None:
 
 def test_what_the_file_says_is_not_said_again(path: Path) -> None:
     assert read_scan(path, Supplied(values=Values.COUNTS)).acquisition == SCAN
-    with pytest.raises(FileError, match=r"expected counts, as the file says; got values = 'line integrals'"):
+    with pytest.raises(FileError, match=r"expected counts, as the file says; got `values=Values.LINE_INTEGRALS`"):
         read_scan(path, Supplied(values=Values.LINE_INTEGRALS))
     with pytest.raises(
         FileError, match=r"expected nothing but the file, .* inside; got machine, angles_deg to"

@@ -16,8 +16,8 @@ from benchmarks.peers import rtk as peer
 from duotomo.geometry import Acquisition, VolumeGrid, pixel_to_world, voxel_to_world, world_to_pixel
 from duotomo.io.file_error import FileError
 from duotomo.io.rtk_xml import parse_rtk
-from duotomo.io.scan import Supplied
 from duotomo.io.scan_file import read_scan
+from duotomo.io.scan_options import Supplied
 from duotomo.io.scan_rtk import read_rtk_geometry
 from duotomo.io.stacks import PixelPlace
 from duotomo.operators import Projector

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from duotomo.errors import DuotomoError
 from duotomo.io.file_error import FileError
-from duotomo.io.scan import Supplied, Values
 from duotomo.io.scan_file import read_scan
+from duotomo.io.scan_options import Supplied, Values
 from duotomo.io.stacks import Request
 from duotomo.io.stacks.metaimage import read_metaimage
 from duotomo.io.stacks.nrrd import read_nrrd
@@ -394,7 +394,7 @@ def test_the_array_is_named_where_there_are_many(kind: str, tmp_path: Path) -> N
     else:
         with h5py.File(path, "a") as file:
             file["other"] = 2 * ARRAY
-    with pytest.raises(FileError, match=r"expected one array of views; got 2 among .*--variable"):
+    with pytest.raises(FileError, match=r"expected one array of views; got 2 among .*`variable`"):
         read_scan(path)
     assert same(read_scan(path, Supplied(variable="other")).projections, torch.from_numpy(2 * ARRAY))
     with pytest.raises(FileError, match=r"expected the variable 'none' with views of pixels; got .*other"):

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from duotomo.io.file_error import FileError
-from duotomo.io.fingerprint import Fingerprint
 from duotomo.io.hdf5 import FileFormat, numbered, numbers, part, put, put_text, reading, tensor, text, writing
 from duotomo.io.history_file import COLUMNS, VERSION_1
 from duotomo.io.paths import AnyPath
+from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.methods.state import State
 from duotomo.solvers import Status, Step
 
@@ -36,14 +36,14 @@ class CheckpointFile:
     ----------
     path : str or path
         Of the file.
-    fingerprint : Fingerprint
+    fingerprint : RunFingerprint
         Of the computation; a state of another computation is refused.
     device : torch.device or str
         Where the volumes are restored to.
     """
 
     path: AnyPath
-    fingerprint: Fingerprint
+    fingerprint: RunFingerprint
     _: KW_ONLY
     device: torch.device | str = "cpu"
 

@@ -10,7 +10,8 @@ import torch
 from duotomo.errors import DuotomoError, NonFiniteError
 from duotomo.io.dead_pixels import fill_dead
 from duotomo.io.flat_field import open_field
-from duotomo.io.scan import Scan, Values
+from duotomo.io.scan import Scan
+from duotomo.io.scan_options import Values
 
 MANY_DEAD = 0.01
 """Share of the pixels above which repairing them is worth a warning."""
@@ -149,8 +150,8 @@ def _flat_field(
             f"{float(share.min()):.1%} or more of each view's pixels that nothing covers"
         )
     raise DuotomoError(
-        "to_line_integrals: expected the flat field of counts; got none. Give --flat-field, the counts per "
-        "pixel without the breast, or set estimate_flat_field."
+        "to_line_integrals: expected the flat field of counts; got none. Give `flat_field`, the counts per "
+        "pixel without the breast, or `estimate_flat_field=True`."
     )
 
 

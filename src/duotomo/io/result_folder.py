@@ -278,13 +278,14 @@ def _described(visit: int, motion: Motion, inverse: Inverse) -> dict[str, Any]:
         "params": motion.params.tolist(),
     }
     if motion.transform.n_params <= FEW:
-        described["physical"] = _plain(motion.physical())
+        described["physical"] = plain(motion.physical())
     return described
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return what JSON can hold of the meaning of parameters."""
     if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: plain(part) for name, part in value.items()}
     return value.tolist() if isinstance(value, torch.Tensor) else value
 
 

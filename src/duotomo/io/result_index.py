@@ -10,8 +10,8 @@ from typing import Any
 
 from duotomo.io.durable import durable
 from duotomo.io.file_error import FileError, reason
-from duotomo.io.fingerprint import Fingerprint
 from duotomo.io.replacement import deciding, located
+from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.methods.settings import Settings
 from duotomo.methods.settings_dict import settings_to_dict
 
@@ -126,6 +126,6 @@ def _plain(value: object) -> Any:
     """Return what JSON can hold of what settings are made of."""
     if isinstance(value, Settings):
         return settings_to_dict(value)
-    if isinstance(value, Fingerprint):
+    if isinstance(value, RunFingerprint):
         return str(value)
     raise TypeError(f"{type(value).__name__} is not of JSON's types")

@@ -1,11 +1,9 @@
-"""One visit as a file holds it, and what a person adds that the file does not say."""
+"""One visit as a file holds it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,22 +11,12 @@ import torch
 
 from duotomo.errors import DtypeError, GeometryError, NonFiniteError, ShapeError, check_tensor
 from duotomo.geometry import Acquisition
+from duotomo.io.scan_options import Values
 
 if TYPE_CHECKING:
     from duotomo.io.dicom.identity import Identity
 
 _AXES = ("view", "v", "u")
-
-
-class Values(Enum):
-    """What the numbers of projections are.
-
-    >>> Values("counts")
-    <Values.COUNTS: 'counts'>
-    """
-
-    LINE_INTEGRALS = "line integrals"
-    COUNTS = "counts"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,25 +98,3 @@ def _check_flat_field(flat: torch.Tensor, shape: tuple[int, int, int], *, counts
         raise NonFiniteError(
             "Scan: expected flat_field with positive counts; got none. Measure it without the breast."
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Supplied:
-    """What a person says of a scan because its file does not; None takes it from the file.
-
-    geometry: path of a geometry JSON, as `Acquisition.to_json` writes it, or of RTK's XML. machine: a name
-    of `duotomo.geometry.MACHINES`. pixel_spacing_mm: (v, u). angles_deg: of the tube, one per view.
-    variable: the array of a `.mat` or HDF5 file that is meant.
-
-    >>> Supplied(pixel_spacing_mm=(0.14, 0.14)).machine is None
-    True
-    """
-
-    geometry: Path | None = None
-    machine: str | None = None
-    pixel_spacing_mm: tuple[float, float] | None = None
-    source_to_detector_mm: float | None = None
-    source_to_pivot_mm: float | None = None
-    angles_deg: tuple[float, ...] | None = None
-    variable: str | None = None
-    values: Values | None = None

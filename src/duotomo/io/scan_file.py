@@ -11,9 +11,10 @@ from duotomo.errors import DuotomoError
 from duotomo.io.file_error import FileError, reason
 from duotomo.io.libraries import _library
 from duotomo.io.paths import AnyPath
-from duotomo.io.scan import Scan, Supplied, Values
+from duotomo.io.scan import Scan
 from duotomo.io.scan_geometry import place_stack
 from duotomo.io.scan_hdf5 import FORMAT, read_scan_hdf5
+from duotomo.io.scan_options import Supplied, Values
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks import READERS, Request, Stack
 
@@ -77,7 +78,7 @@ def _is_own(path: Path) -> bool:
             if words == "duotomo study":
                 raise FileError(
                     "expected one scan; got a study, which holds every visit. Pass it alone, without other "
-                    "scans, to duotomo joint."
+                    "scans, to read_visits."
                 )
             return words.startswith("duotomo ") or "source_mm" in file
     except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
@@ -93,12 +94,12 @@ def _own(path: Path, supplied: Supplied, max_bytes: int) -> Scan:
     if said:
         raise FileError(
             f"expected nothing but the file, a {FORMAT.name} with its geometry inside; got "
-            f"{', '.join(said)} too. Leave that out, or change the file."
+            f"{', '.join(f'`{name}`' for name in said)} too. Leave that out, or change the file."
         )
     scan = read_scan_hdf5(path, max_bytes=max_bytes)
     if supplied.values not in (None, scan.values):
         raise FileError(
-            f"expected {scan.values.value}, as the file says; got values = {supplied.values.value!r}. "
+            f"expected {scan.values.value}, as the file says; got `values={supplied.values}`. "
             f"Leave that out, or change the file."
         )
     return scan
@@ -133,13 +134,13 @@ def _guess(stack: Stack) -> Values:
     array = stack.array
     if array.dtype.kind != "f":
         raise FileError(
-            f"expected to be told what whole numbers ({array.dtype}) are; got nothing. Say --values counts "
-            f"or --values line-integrals."
+            f"expected to be told what whole numbers ({array.dtype}) are; got nothing. Pass "
+            f"`values=Values.COUNTS` or `values=Values.LINE_INTEGRALS`."
         )
     most = float(np.max(array, initial=-np.inf, where=np.isfinite(array)))
     if most > MOST_ATTENUATION:
         raise FileError(
             f"expected line integrals, which are never above {MOST_ATTENUATION:g}; got up to {most:g}. "
-            f"Say --values counts if they are that, or divide them by their scale."
+            f"Pass `values=Values.COUNTS` if they are that, or divide them by their scale."
         )
     return Values.LINE_INTEGRALS

@@ -12,7 +12,7 @@ import numpy as np
 from duotomo.errors import GeometryError
 from duotomo.geometry import MACHINES, Acquisition
 from duotomo.io.file_error import FileError
-from duotomo.io.scan import Supplied
+from duotomo.io.scan_options import Supplied
 from duotomo.io.scan_rtk import read_rtk_geometry
 from duotomo.io.stacks import READERS, Stack
 
@@ -22,8 +22,8 @@ MAX_BYTES = 64 * 2**20
 _AXES = ("view", "v", "u")
 _MOST_BINNING = 16
 _HOW = (
-    "Give --geometry FILE (a geometry JSON, or RTK's XML), put NAME.json beside NAME, give --machine, or "
-    "give --pixel-spacing, --source-to-detector, --source-to-pivot and --angles"
+    "Give `geometry` (a geometry JSON, or RTK's XML), put NAME.json beside NAME, give `machine`, or give "
+    "`pixel_spacing_mm`, `source_to_detector_mm`, `source_to_pivot_mm` and `angles_deg`"
 )
 
 
@@ -39,15 +39,15 @@ class Placed:
 def place_stack(stack: Stack, path: Path, supplied: Supplied) -> Placed:
     """Return the geometry of a stack: what a person supplied, or else what lies beside the file."""
     parts = {
-        "--pixel-spacing": supplied.pixel_spacing_mm,
-        "--source-to-detector": supplied.source_to_detector_mm,
-        "--source-to-pivot": supplied.source_to_pivot_mm,
-        "--angles": supplied.angles_deg,
+        "`pixel_spacing_mm`": supplied.pixel_spacing_mm,
+        "`source_to_detector_mm`": supplied.source_to_detector_mm,
+        "`source_to_pivot_mm`": supplied.source_to_pivot_mm,
+        "`angles_deg`": supplied.angles_deg,
     }
     given = [name for name, value in parts.items() if value is not None]
     ways = [
-        *(["--geometry"] if supplied.geometry else []),
-        *(["--machine"] if supplied.machine else []),
+        *(["`geometry`"] if supplied.geometry else []),
+        *(["`machine`"] if supplied.machine else []),
         *([" and ".join(given)] if given else []),
     ]
     if len(ways) > 1:
@@ -192,14 +192,14 @@ def _beside(path: Path) -> Path | None:
     if len(found) > 1:
         raise GeometryError(
             f"expected one geometry beside {path.name}; got {found[0].name} and {found[1].name}. "
-            f"Name one with --geometry."
+            f"Name one with `geometry`."
         )
     return found[0] if found else None
 
 
 def _machine(name: str, stack: Stack) -> Acquisition:
     if name not in MACHINES:
-        raise GeometryError(f"expected --machine as one of {', '.join(MACHINES)}; got {name!r}. Choose one.")
+        raise GeometryError(f"expected `machine` as one of {', '.join(MACHINES)}; got {name!r}. Choose one.")
     machine = MACHINES[name]()
     for factor in range(1, _MOST_BINNING + 1):
         if machine.bin(factor).shape == stack.array.shape:

@@ -12,7 +12,8 @@ from duotomo.geometry import Acquisition
 from duotomo.io.file_error import FileError
 from duotomo.io.hdf5 import FileFormat, part, put, put_text, reading, writing
 from duotomo.io.paths import AnyPath
-from duotomo.io.scan import Scan, Values
+from duotomo.io.scan import Scan
+from duotomo.io.scan_options import Values
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks.hdf5 import checked_read
 

@@ -1,4 +1,4 @@
-"""Volumes as NIfTI, MetaImage and NRRD images."""
+"""Volumes as images of any format."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError, check_tensor
 from duotomo.geometry import VolumeGrid
+from duotomo.io.dicom.header import is_dicom
+from duotomo.io.dicom.identity import Identity
+from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
+from duotomo.io.dicom.tomosynthesis_reader import read_tomosynthesis
 from duotomo.io.displacement import FLOAT32
 from duotomo.io.durable import durable
 from duotomo.io.file_error import FileError, reason
@@ -28,14 +32,34 @@ SUFFIXES = (".nii.gz", ".nii", *ITK_SUFFIXES)
 _AXES = ("z", "y", "x")
 
 
-def write_volume(path: AnyPath, volume: torch.Tensor, grid: VolumeGrid) -> None:
-    """Write a volume, (z, y, x), as an image (x, y, z) of its own precision, bit for bit.
+def write_volume(
+    path: AnyPath, volume: torch.Tensor, grid: VolumeGrid, *, identity: Identity | None = None
+) -> None:
+    """Write a volume as an image (x, y, z), in the format that the suffix names.
 
-    `.nii` and `.nii.gz`: the machine's x, y, z are NIfTI's Right, Anterior, Superior. NIfTI's header keeps
-    places in float32: the grid moves by less than 1e-7 of its distance from the origin. `.mha` and `.nrrd`
-    are in LPS, as ITK writes them, and keep places in float64. An older file is replaced once the new one is
-    complete.
+    `.nii` and `.nii.gz`: of its own precision, bit for bit; the machine's x, y, z are NIfTI's Right,
+    Anterior, Superior. NIfTI's header keeps places in float32: the grid moves by less than 1e-7 of its
+    distance from the origin. `.mha` and `.nrrd` are in LPS, as ITK writes them, and keep places in float64.
+    `.dcm` is what `write_tomosynthesis` writes. An older file is replaced once the new one is complete.
 
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.nii.gz`, `.nii`, `.mha`, `.nrrd` or `.dcm`.
+    volume : torch.Tensor
+        (z, y, x) on `grid`, 1/mm.
+    grid : VolumeGrid
+        Where its voxels are.
+    identity : Identity, optional
+        Whom a DICOM file is of; other formats name nobody.
+
+    Raises
+    ------
+    FileError
+        If the suffix is another, or the file cannot be written.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> grid = VolumeGrid.on_detector((2, 3, 4), (1.0, 0.5, 0.5))
     >>> with TemporaryDirectory() as folder:
@@ -45,7 +69,10 @@ def write_volume(path: AnyPath, volume: torch.Tensor, grid: VolumeGrid) -> None:
     (True, True)
     """
     where = "write_volume"
-    path = target(where, path, SUFFIXES)
+    path = target(where, path, (*SUFFIXES, ".dcm"))
+    if path.suffix == ".dcm":
+        write_tomosynthesis(path, volume, grid, identity=identity)
+        return
     is_itk = path.suffix in ITK_SUFFIXES
     write, library = (write_itk_volume, simpleitk) if is_itk else (_write_nifti, nibabel)
     # A missing library is named first, whatever else is wrong.
@@ -55,13 +82,36 @@ def write_volume(path: AnyPath, volume: torch.Tensor, grid: VolumeGrid) -> None:
         write(fresh, volume.detach().cpu().numpy(), grid)
 
 
-def read_volume(path: AnyPath) -> tuple[torch.Tensor, VolumeGrid]:
-    """Return the volume in a NIfTI, MetaImage or NRRD image, (z, y, x), and its grid.
+def read_volume(
+    path: AnyPath, voxel_mm: tuple[float, float, float] | None = None
+) -> tuple[torch.Tensor, VolumeGrid]:
+    """Return the volume in a NIfTI, MetaImage, NRRD or DICOM Breast Tomosynthesis image.
 
     Axes may be in any order and direction, but lie along the machine's. float32 and float64 stay as they are;
     other numbers become float32. Decimals that float32 has cut from NIfTI's header are restored: 0.1 is 0.1.
+
+    Parameters
+    ----------
+    path : str or path
+        DICOM is recognised by its content, the others by their suffix.
+    voxel_mm : tuple of float, optional
+        (frames, rows, columns) in mm, of a DICOM image that does not say them.
+
+    Returns
+    -------
+    volume : torch.Tensor
+        (z, y, x), float32 or float64, on the CPU.
+    grid : VolumeGrid
+        Where its voxels are.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, damaged, oblique, or of another kind.
     """
-    where = "read_volume"
+    where, path = "read_volume", Path(path)
+    if path.is_file() and is_dicom(path):
+        return read_tomosynthesis(path, voxel_mm=voxel_mm)
     path = source(where, path, SUFFIXES)
     try:
         placement = read_itk_volume(path) if path.suffix in ITK_SUFFIXES else _read_nifti(path)

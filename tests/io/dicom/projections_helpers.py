@@ -12,7 +12,8 @@ import torch
 
 from duotomo.geometry import Acquisition, hologic_dimensions, siemens_inspiration
 from duotomo.io.dicom import write_dicom_projections
-from duotomo.io.scan import Scan, Values
+from duotomo.io.scan import Scan
+from duotomo.io.scan_options import Values
 
 VECTORS = ("sources_mm", "detector_centers_mm", "u_axes", "v_axes")
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from duotomo.io import FileError
 from duotomo.io.dicom import Identity, read_dicom_scan, write_dicom_projections
-from duotomo.io.scan import Scan, Supplied, Values
+from duotomo.io.scan import Scan
+from duotomo.io.scan_options import Supplied, Values
 from tests.io.dicom.projections_helpers import (
     LARGE,
     STAYS,

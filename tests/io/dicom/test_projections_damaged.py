@@ -16,7 +16,8 @@ from pydicom.encaps import encapsulate
 from duotomo.io import FileError
 from duotomo.io.dicom import read_dicom_scan, write_dicom_projections
 from duotomo.io.dicom.frames import coded_size
-from duotomo.io.scan import Scan, Supplied, Values
+from duotomo.io.scan import Scan
+from duotomo.io.scan_options import Supplied, Values
 from tests.io.dicom.projections_helpers import LARGE, STAYS, changed, counts, group, mammograms
 
 DEFLATED, JPEG_2000, JPEG_LS = "1.2.840.10008.1.2.1.99", "1.2.840.10008.1.2.4.90", "1.2.840.10008.1.2.4.80"

@@ -18,7 +18,7 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, siemens_inspiration, victre, world_to_pixel
 from duotomo.io import FileError
 from duotomo.io.dicom import read_dicom_scan, write_dicom_projections
-from duotomo.io.scan import Supplied, Values
+from duotomo.io.scan_options import Supplied, Values
 from tests.io.dicom.projections_helpers import (
     STAYS,
     TILTS,
@@ -160,7 +160,7 @@ def test_supplied_spacing_replaces_that_of_the_isocentres_scan(tmp_path: Path) -
 
     path = changed(tmp_path / "scan.dcm", change)
     with pytest.raises(
-        FileError, match=r"Imager Pixel Spacing \(0018,1164\); got no such.*--pixel-spacing V,U"
+        FileError, match=r"Imager Pixel Spacing \(0018,1164\); got no such.*`pixel_spacing_mm`"
     ):
         read_dicom_scan(path)
     again = read_dicom_scan(path, Supplied(pixel_spacing_mm=STAYS.pixel_spacing_mm)).acquisition
@@ -221,16 +221,16 @@ def test_a_machine_has_the_files_pixels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("attributes", "supplied", "match"),
     [
-        ({"ImagerPixelSpacing": None}, PIVOT, r"Imager Pixel Spacing \(0018,1164\); .* --pixel-spacing V,U;"),
-        ({}, Supplied(), r"Distance Source to Isocenter \(0018,9402\); .* Give --source-to-pivot MM; or --m"),
-        ({"DistanceSourceToDetector": None}, PIVOT, r"to Detector \(0018,1110\); .* --source-to-detector MM"),
-        ({"PositionerPrimaryAngle": None}, PIVOT, r"Primary Angle \(0018,1510\); .* --angles A,B"),
-        ({"PositionerPrimaryAngleDirection": None}, PIVOT, r"Angle Direction \(0018,9559\); .* --angles A,B"),
+        ({"ImagerPixelSpacing": None}, PIVOT, r"Imager Pixel Spacing \(0018,1164\); .* `pixel_spacing_mm`;"),
+        ({}, Supplied(), r"Distance Source to Isocenter \(0018,9402\); .* Give `source_to_pivot_mm`; or `m"),
+        ({"DistanceSourceToDetector": None}, PIVOT, r"to Detector \(0018,1110\); .* `source_to_detector_mm`"),
+        ({"PositionerPrimaryAngle": None}, PIVOT, r"Primary Angle \(0018,1510\); .* `angles_deg`"),
+        ({"PositionerPrimaryAngleDirection": None}, PIVOT, r"Angle Direction \(0018,9559\); .* `angles_deg`"),
         ({"PositionerPrimaryAngleDirection": "UP"}, PIVOT, r"\(0018,9559\) CW or CC; got 'UP' in view 0"),
         ({"PositionerPrimaryAngle": "0"}, PIVOT, r"\(0018,1510\) to differ between views; got 0.0 in all"),
         ({"PositionerPrimaryAngle": "60"}, PIVOT, r"within 45 degrees; got 60.0 in view 0: of the whole"),
         ({"PositionerPrimaryAngle": "up"}, PIVOT, r"as 1 finite number; got \['up'\]"),
-        ({"PatientOrientation": None}, PIVOT, r"Patient Orientation \(0020,0020\); .* --geometry FILE"),
+        ({"PatientOrientation": None}, PIVOT, r"Patient Orientation \(0020,0020\); .* `geometry`"),
         ({"PatientOrientation": ["A"]}, PIVOT, r"as two directions out of .* got 'A'"),
         ({"PatientOrientation": ["X", "Y"]}, PIVOT, r"as two directions out of .* got 'X Y'"),
         ({"PatientOrientation": ["L", "F"]}, PIVOT, r"along A or P, chest wall to nipple; got 'L F'"),
@@ -253,9 +253,13 @@ def test_a_machine_has_the_files_pixels(tmp_path: Path) -> None:
         ({"DistanceSourceToDetector": "-1"}, PIVOT, r"\(0018,1110\) above zero; got -1.0 mm in view 0"),
         ({}, Supplied(source_to_pivot_mm=900), r"above zero and up to that .* got 900 and 660.0 mm"),
         ({}, Supplied(source_to_pivot_mm=math.nan), r"above zero and up to that"),
-        ({}, Supplied(source_to_pivot_mm=620, angles_deg=(1, 2)), r"expected 3 angles.* got 2 from --angles"),
-        ({}, Supplied(machine="victre", geometry=Path("x")), r"one way; got --geometry and --machine"),
-        ({}, Supplied(pixel_spacing_mm=(1, 1), geometry=Path("x")), r"got --geometry and --pixel-spacing"),
+        (
+            {},
+            Supplied(source_to_pivot_mm=620, angles_deg=(1, 2)),
+            r"expected 3 angles.* got 2 from `angles_deg`",
+        ),
+        ({}, Supplied(machine="victre", geometry=Path("x")), r"one way; got `geometry` and `machine`"),
+        ({}, Supplied(pixel_spacing_mm=(1, 1), geometry=Path("x")), r"got `geometry` and `pixel_spacing_mm`"),
         ({}, Supplied(geometry=Path("nowhere.json")), r"a geometry at nowhere.json; got nothing"),
         ({"PatientID": str}, PIVOT, r"another Patient ID \(0010,0020\)"),
         ({"ImageLaterality": lambda view: "LLR"[view]}, PIVOT, r"views of one breast"),
@@ -264,13 +268,17 @@ def test_a_machine_has_the_files_pixels(tmp_path: Path) -> None:
             PIVOT,
             r"the same Distance Source to Det",
         ),
-        ({"PixelIntensityRelationship": None}, PIVOT, r"\(0028,1040\); .* --values counts.*line-integrals"),
-        ({"PixelIntensityRelationshipSign": None}, PIVOT, r"\(0028,1041\); .* --values counts"),
+        (
+            {"PixelIntensityRelationship": None},
+            PIVOT,
+            r"\(0028,1040\); .* `values=Values.COUNTS`.*LINE_INTEGRALS",
+        ),
+        ({"PixelIntensityRelationshipSign": None}, PIVOT, r"\(0028,1041\); .* `values=Values.COUNTS`"),
         ({"PixelIntensityRelationshipSign": -1}, PIVOT, r"which are counts; got LIN and -1"),
         (
             {"PixelIntensityRelationship": "LOG"},
             PIVOT,
-            r"\(0028,1040\) LIN and .* got LOG and 1. Give --values",
+            r"\(0028,1040\) LIN and .* got LOG and 1. Give `values",
         ),
         ({"PixelIntensityRelationship": lambda view: ["LIN", "LOG", "LIN"][view]}, PIVOT, r"got LIN, LOG"),
     ],
@@ -304,7 +312,13 @@ def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
     )
     with pytest.raises(FileError, match=r"0018,1164.*0018,1110.*0018,9402.*0018,1510") as caught:
         read_dicom_scan(folder)
-    for option in ("--pixel-spacing", "--source-to-detector", "--source-to-pivot", "--angles", "--machine"):
+    for option in (
+        "`pixel_spacing_mm`",
+        "`source_to_detector_mm`",
+        "`source_to_pivot_mm`",
+        "`angles_deg`",
+        "`machine`",
+    ):
         assert option in str(caught.value)
 
 
@@ -314,7 +328,7 @@ def test_values_can_be_told(tmp_path: Path) -> None:
     assert read_dicom_scan(folder, told).values is Values.COUNTS
     write_dicom_projections(tmp_path / "own.dcm", counts())
     with pytest.raises(
-        FileError, match=r"expected counts, as the private block .* got --values line integrals"
+        FileError, match=r"expected counts, as the private block .* got `values=Values.LINE_INTEGRALS`"
     ):
         read_dicom_scan(tmp_path / "own.dcm", Supplied(values=Values.LINE_INTEGRALS))
 
@@ -358,7 +372,7 @@ def _geometry(name: str, value: Any) -> Any:
             lambda dataset: delattr(
                 group(dataset, "IsocenterReferenceSystemSequence", 1), "DetectorZPositionToIsocenter"
             ),
-            r"Detector Z Position to Isocenter \(0018,9554\); .* --geometry FILE, or --machine NAME",
+            r"Detector Z Position to Isocenter \(0018,9554\); .* `geometry`, or `machine`",
         ),
         (
             lambda dataset: setattr(group(dataset, "FieldOfViewSequence"), "FieldOfViewRotation", "45"),
@@ -423,7 +437,13 @@ def test_a_real_header_without_geometry_names_what_it_lacks(tmp_path: Path) -> N
     dataset.save_as(tmp_path / "scan.dcm")
     with pytest.raises(FileError, match=r"Imager Pixel Spacing \(0018,1164\)") as caught:
         read_dicom_scan(tmp_path / "scan.dcm")
-    for option in ("--pixel-spacing", "--source-to-detector", "--source-to-pivot", "--angles", "--geometry"):
+    for option in (
+        "`pixel_spacing_mm`",
+        "`source_to_detector_mm`",
+        "`source_to_pivot_mm`",
+        "`angles_deg`",
+        "`geometry`",
+    ):
         assert option in str(caught.value)
     assert "P00853" not in str(caught.value).replace(str(tmp_path), "")
     supplied = Supplied(

@@ -366,7 +366,7 @@ def without_places(dataset: Any) -> None:
 def test_what_the_file_leaves_out_can_be_supplied(path: Path) -> None:
     expected, grid = read_tomosynthesis(path)
     changed(path, without_places)
-    with pytest.raises(FileError, match=r"expected Pixel Spacing \(0028,0030\) .*give --voxel"):
+    with pytest.raises(FileError, match=r"expected Pixel Spacing \(0028,0030\) .*give `voxel_mm`"):
         read_tomosynthesis(path)
     volume, found = read_tomosynthesis(path, voxel_mm=(1.0, 0.3, 0.2))
     assert torch.equal(volume, expected)

@@ -183,7 +183,7 @@ def common(views: Sequence[View], keyword: str, n: int) -> tuple[float, ...] | N
     if len(found) > 1:
         raise FileError(
             f"expected the same {title(keyword)} in all views; got {_some(found)}. Choose the views of one "
-            f"scan, or give --geometry."
+            f"scan, or give `geometry`."
         )
     return found.pop()
 

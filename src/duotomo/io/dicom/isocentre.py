@@ -22,7 +22,7 @@ from duotomo.io.file_error import FileError
 Floats = NDArray[np.float64]
 
 _SOURCE = ("XRaySourceIsocenterPrimaryAngle", "XRaySourceIsocenterSecondaryAngle")
-_OPTION = "--geometry FILE, or --machine NAME"
+_OPTION = "`geometry`, or `machine`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def isocentre_geometry(
     shape: (rows, columns). spacing_mm: between (rows, columns).
     """
     if spacing_mm is None:
-        raise missing(("ImagerPixelSpacing", "--pixel-spacing V,U"))
+        raise missing(("ImagerPixelSpacing", "`pixel_spacing_mm`"))
     vectors, turns, tilts = [], set(), []
     for number, view in enumerate(views):
         (tilt,) = view.need("DetectorIsocenterPrimaryAngle", 1, _OPTION)
@@ -67,7 +67,7 @@ def isocentre_geometry(
     if len(turns) > 1:
         raise FileError(
             f"expected {title('DetectorActiveAreaOrientation')} alike in all views; got {len(turns)} "
-            f"different ones. Give --geometry FILE."
+            f"different ones. Give `geometry`."
         )
     turn = turns.pop()
     sources, centers, u_axes, v_axes = (np.array(column) for column in zip(*vectors, strict=True))

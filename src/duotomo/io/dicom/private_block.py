@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from duotomo.geometry import Acquisition
 from duotomo.io.dicom.header import View
 from duotomo.io.file_error import FileError
-from duotomo.io.scan import Scan, Values
+from duotomo.io.scan import Scan
+from duotomo.io.scan_options import Values
 
 CREATOR, GROUP, VERSION = "DUOTOMO", 0x0051, 1
 
@@ -82,7 +83,7 @@ def block_geometry(views: Sequence[View], detector_shape: tuple[int, int]) -> Ac
         raise FileError(
             f"expected {3 * len(views)} numbers in each vector of the private block {CREATOR}, three per "
             f"view, and one pixel spacing; got {[len(numbers) for numbers in vectors]} and {len(spacings)} "
-            f"spacings. Write the file anew, or give --geometry."
+            f"spacings. Write the file anew, or give `geometry`."
         )
     source, center, u_axis, v_axis = (numbers.reshape(-1, 3) for numbers in vectors)
     return Acquisition(
@@ -144,7 +145,7 @@ def _value(view: View, element: int) -> Any:
     if block is None or element not in block:
         raise FileError(
             f"expected element {element:02X} in the private block {CREATOR} of every file; got none. Write "
-            f"the scan anew, or give --geometry."
+            f"the scan anew, or give `geometry`."
         )
     return block[element].value
 

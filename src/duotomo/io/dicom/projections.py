@@ -25,8 +25,9 @@ from duotomo.io.dicom.projections_geometry import (
 )
 from duotomo.io.file_error import FileError, reason
 from duotomo.io.paths import AnyPath
-from duotomo.io.scan import Scan, Supplied, Values
+from duotomo.io.scan import Scan
 from duotomo.io.scan_geometry import read_geometry
+from duotomo.io.scan_options import Supplied, Values
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks import Stack
 
@@ -191,7 +192,7 @@ def _geometry(
         return placed.acquisition, placed.turn
     if turn is None:
         if not (supplied.geometry or supplied.machine):
-            raise missing(("PatientOrientation", "--geometry FILE; rows are then taken as v, columns as u"))
+            raise missing(("PatientOrientation", "`geometry`; rows are then taken as v, columns as u"))
         warnings.append(
             f"No {title('PatientOrientation')}: rows are taken as v, chest wall to nipple, and columns as u."
         )
@@ -211,13 +212,13 @@ def _told(supplied: Supplied) -> bool:
     """Return whether a person says where source and detector were; raise if in more than one way."""
     numbers = (supplied.angles_deg, supplied.source_to_detector_mm, supplied.source_to_pivot_mm)
     ways = {
-        "--geometry": supplied.geometry is not None,
-        "--machine": supplied.machine is not None,
-        "--angles, --source-to-detector or --source-to-pivot": any(n is not None for n in numbers),
+        "`geometry`": supplied.geometry is not None,
+        "`machine`": supplied.machine is not None,
+        "`angles_deg`, `source_to_detector_mm` or `source_to_pivot_mm`": any(n is not None for n in numbers),
     }
     given = [way for way, said in ways.items() if said]
     if supplied.geometry is not None and supplied.pixel_spacing_mm is not None:
-        given.append("--pixel-spacing")
+        given.append("`pixel_spacing_mm`")
     if len(given) > 1:
         raise GeometryError(
             f"expected the geometry in one way; got {' and '.join(given)}. Leave out all but one."
@@ -231,7 +232,7 @@ def _from_file(path: Path, shape: tuple[int, int, int]) -> Acquisition:
     if acquisition.shape != shape:
         raise FileError(
             f"expected a geometry of (view, v, u) = {shape}, as {title('NumberOfFrames')} or the number of "
-            f"files, {title('Rows')} and {title('Columns')} say; got {acquisition.shape} from --geometry. "
+            f"files, {title('Rows')} and {title('Columns')} say; got {acquisition.shape} from `geometry`. "
             f"Choose the geometry of this scan."
         )
     return acquisition
@@ -241,7 +242,7 @@ def _check_turns(patient: Turn | None, detector: Turn) -> None:
     if patient is not None and patient != detector:
         raise FileError(
             f"expected {title('PatientOrientation')} and {title('DetectorActiveAreaOrientation')} to agree; "
-            f"got {patient} and {detector}. Correct the file, or give --geometry."
+            f"got {patient} and {detector}. Correct the file, or give `geometry`."
         )
 
 
@@ -251,13 +252,16 @@ def _scale(views: Sequence[View], told: Values | None) -> Scale:
         scale = block_scale(views[0])
         if told not in (None, scale.values):
             raise FileError(
-                f"expected {scale.values.value}, as the private block of the file says; got --values "
-                f"{told.value}. Leave that out."
+                f"expected {scale.values.value}, as the private block of the file says; got "
+                f"`values={told}`. Leave that out."
             )
         return scale
     if told is not None:
         return Scale(values=told)
-    option = "--values counts, if values grow in proportion to the X-rays, or --values line-integrals"
+    option = (
+        "`values=Values.COUNTS`, if values grow in proportion to the X-rays, or "
+        "`values=Values.LINE_INTEGRALS`"
+    )
     kind, sign = "PixelIntensityRelationship", "PixelIntensityRelationshipSign"
     relationship, growing = common_text(views, kind), common(views, sign, 1)
     if not relationship or growing is None:

@@ -10,8 +10,8 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import MACHINES, Acquisition
 from duotomo.io.dicom.header import View, common, missing, title
 from duotomo.io.file_error import FileError
-from duotomo.io.scan import Supplied
 from duotomo.io.scan_geometry import sweep
+from duotomo.io.scan_options import Supplied
 
 SAME = 1e-3
 """Spacings that differ by less than this part are the same."""
@@ -20,7 +20,7 @@ STEEPEST_DEG = 45.0
 """Tubes of tomosynthesis lean less over their detectors; larger angles are those of the whole gantry."""
 
 _ANGLE = ("PositionerPrimaryAngle", "PositionerPrimaryAngleDirection")
-_ANGLES = "--angles A,B,..."
+_ANGLES = "`angles_deg`"
 
 
 def file_spacing(views: Sequence[View]) -> tuple[float, float] | None:
@@ -44,10 +44,10 @@ def file_spacing(views: Sequence[View]) -> tuple[float, float] | None:
             raise FileError(
                 f"expected one pixel spacing; got {chosen} mm in {title(first)} and {spacing} mm in "
                 f"{title(keyword)}{', with binning' if keyword == 'DetectorElementSpacing' else ''}. "
-                f"Give --pixel-spacing V,U."
+                f"Give `pixel_spacing_mm`."
             )
     if min(chosen) <= 0:
-        raise FileError(f"expected {title(first)} above zero; got {chosen} mm. Give --pixel-spacing V,U.")
+        raise FileError(f"expected {title(first)} above zero; got {chosen} mm. Give `pixel_spacing_mm`.")
     return chosen[0], chosen[1]
 
 
@@ -58,14 +58,14 @@ def check_distances(views: Sequence[View]) -> None:
         if detector is not None and detector[0] <= 0:
             raise FileError(
                 f"expected {title('DistanceSourceToDetector')} above zero; got {detector[0]} mm in view "
-                f"{number}. Give --source-to-detector."
+                f"{number}. Give `source_to_detector_mm`."
             )
         for keyword in ("DistanceSourceToPatient", "DistanceSourceToIsocenter"):
             nearer = view.numbers(keyword, 1)
             if detector is not None and nearer is not None and nearer[0] > detector[0] * (1 + SAME):
                 raise FileError(
                     f"expected {title(keyword)} below {title('DistanceSourceToDetector')}; got {nearer[0]} "
-                    f"and {detector[0]} mm in view {number}. Correct the file, or give --geometry."
+                    f"and {detector[0]} mm in view {number}. Correct the file, or give `geometry`."
                 )
 
 
@@ -85,27 +85,27 @@ def arc_geometry(
     angles = supplied.angles_deg
     lacking = []
     if spacing_vu_mm is None:
-        lacking.append(("ImagerPixelSpacing", "--pixel-spacing V,U"))
+        lacking.append(("ImagerPixelSpacing", "`pixel_spacing_mm`"))
     if distance_mm is None:
-        lacking.append(("DistanceSourceToDetector", "--source-to-detector MM"))
+        lacking.append(("DistanceSourceToDetector", "`source_to_detector_mm`"))
     if radius_mm is None:
-        lacking.append(("DistanceSourceToIsocenter", "--source-to-pivot MM"))
+        lacking.append(("DistanceSourceToIsocenter", "`source_to_pivot_mm`"))
     if angles is None:
         lacks = [name for name in _ANGLE if any(view.get(name) is None for view in views)]
         lacking += [(name, _ANGLES) for name in lacks[:1]]
         angles = () if lacks else _angles_deg(views)
     if spacing_vu_mm is None or distance_mm is None or radius_mm is None or lacking:
-        raise missing(*lacking, instead="; or --machine NAME or --geometry FILE alone")
+        raise missing(*lacking, instead="; or `machine` or `geometry` alone")
     if len(angles) != len(views):
         raise FileError(
             f"expected {len(views)} angles, one for each view, as {title('NumberOfFrames')} or the number of "
-            f"files says; got {len(angles)} from --angles. Give as many."
+            f"files says; got {len(angles)} from `angles_deg`. Give as many."
         )
     if not 0 < radius_mm <= distance_mm:
         raise FileError(
-            f"expected a distance from source to pivot (--source-to-pivot, "
+            f"expected a distance from source to pivot (`source_to_pivot_mm`, "
             f"{title('DistanceSourceToIsocenter')}) above zero and up to that from source to detector "
-            f"(--source-to-detector, {title('DistanceSourceToDetector')}); got {radius_mm} and "
+            f"(`source_to_detector_mm`, {title('DistanceSourceToDetector')}); got {radius_mm} and "
             f"{distance_mm} mm. Give both."
         )
     return sweep(
@@ -126,13 +126,13 @@ def machine_geometry(
     """
     if name not in MACHINES:
         raise GeometryError(
-            f"expected a machine of {', '.join(MACHINES)}; got {name!r}. Choose one, or give --geometry."
+            f"expected a machine of {', '.join(MACHINES)}; got {name!r}. Choose one, or give `geometry`."
         )
     machine = MACHINES[name]()
     if machine.n_views != n_views:
         raise FileError(
             f"expected the {machine.n_views} views of {name}; got {n_views}, as {title('NumberOfFrames')} or "
-            f"the number of files says. Give another --machine, or --geometry."
+            f"the number of files says. Give another `machine`, or `geometry`."
         )
     d_v, d_u = spacing_vu_mm or machine.pixel_spacing_mm
     grown_mm = shape_vu[0] * d_v - machine.detector_shape[0] * machine.pixel_spacing_mm[0]

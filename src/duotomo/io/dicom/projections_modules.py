@@ -17,7 +17,8 @@ from duotomo.io.dicom.attributes import code, decimal, decimals, item
 from duotomo.io.dicom.breast import Breast
 from duotomo.io.dicom.isocentre import detector_axes
 from duotomo.io.dicom.orientation import Turn, letters
-from duotomo.io.scan import Scan, Values
+from duotomo.io.scan import Scan
+from duotomo.io.scan_options import Values
 
 Floats = NDArray[np.float64]
 

@@ -31,7 +31,8 @@ from duotomo.io.dicom.projections_modules import (
 )
 from duotomo.io.file_error import FileError
 from duotomo.io.paths import AnyPath, make_folder, target
-from duotomo.io.scan import Scan, Values
+from duotomo.io.scan import Scan
+from duotomo.io.scan_options import Values
 
 MAMMOGRAPHY = {False: "1.2.840.10008.5.1.4.1.1.1.2.1", True: "1.2.840.10008.5.1.4.1.1.1.2"}
 """Digital Mammography X-Ray Image Storage, For Processing and For Presentation."""

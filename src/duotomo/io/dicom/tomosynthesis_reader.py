@@ -133,12 +133,12 @@ def _geometry(
         raise FileError(
             f"expected {title('ImagePositionPatient')} to go up by equal steps from frame to frame; got "
             f"steps of {step_mm:.4g} mm on average, and {off_mm:.4g} mm off them. "
-            f"Have the machine export where each frame lies, or give --voxel FRAMES,ROWS,COLUMNS in mm."
+            f"Have the machine export where each frame lies, or give `voxel_mm`, (frames, rows, columns)."
         )
     if said is not None and abs(said[0] - step_mm) > EVEN_MM:
         raise FileError(
-            f"expected --voxel to agree with {title('ImagePositionPatient')}, whose frames are {step_mm:.6g} "
-            f"mm apart; got {said[0]:g} mm. Leave --voxel out, or correct it."
+            f"expected `voxel_mm` to agree with {title('ImagePositionPatient')}, whose frames are "
+            f"{step_mm:.6g} mm apart; got {said[0]:g} mm. Leave `voxel_mm` out, or correct it."
         )
     direction = np.stack([along_row, along_column, normal], axis=1)
     return direction, first_mm, np.array([column_mm, row_mm, step_mm]), order
@@ -149,7 +149,7 @@ def _checked(voxel_mm: tuple[float, float, float]) -> Floats:
     if given.shape != (3,) or not (np.isfinite(given) & (given > 0)).all():
         raise FileError(
             f"expected three positive lengths in mm, from frame to frame, row to row and column to column; "
-            f"got {voxel_mm}. Correct --voxel."
+            f"got {voxel_mm}. Correct `voxel_mm`."
         )
     return given
 
@@ -165,8 +165,8 @@ def _pixel(dataset: Any, n_frames: int, said_mm: Floats | None) -> Floats:
     found = _shared(dataset, n_frames, "PixelMeasuresSequence", "PixelSpacing", 2)
     if said_mm is not None and np.abs(said_mm - found).max() > EVEN_MM:
         raise FileError(
-            f"expected --voxel to agree with {title('PixelSpacing')} = {found.tolist()} mm; got "
-            f"{said_mm.tolist()}. Leave --voxel out, or correct it."
+            f"expected `voxel_mm` to agree with {title('PixelSpacing')} = {found.tolist()} mm; got "
+            f"{said_mm.tolist()}. Leave `voxel_mm` out, or correct it."
         )
     return found
 
@@ -219,8 +219,8 @@ def _numbers(dataset: Any, frame: int, group: str, keyword: str, n: int) -> Floa
     if numbers is None:
         raise FileError(
             f"expected {title(keyword)} in {title(group)}; got none for frame {frame + 1}. "
-            f"Have the machine export it, or give --voxel FRAMES,ROWS,COLUMNS in mm: where voxels lie is not "
-            f"guessed."
+            f"Have the machine export it, or give `voxel_mm`, (frames, rows, columns): where voxels "
+            f"lie is not guessed."
         )
     return np.array(numbers)
 

@@ -95,7 +95,7 @@ def choose(names: Sequence[str], wanted: str | None, described: Sequence[str]) -
     if len(names) != 1:
         raise FileError(
             f"expected one array of views; got {len(names)} among {listing}. Name the one that is meant "
-            f"with --variable."
+            f"with `variable`."
         )
     return names[0]
 

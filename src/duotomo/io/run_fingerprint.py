@@ -19,7 +19,7 @@ VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fingerprint:
+class RunFingerprint:
     """What a computation depends on: equal where the result is meant to be.
 
     Its text is `version=2 study=HASH method=NAME settings=HASH duotomo=VERSION`. The device is left out: a
@@ -64,7 +64,7 @@ class Fingerprint:
 
         Examples
         --------
-        >>> mine = Fingerprint(study="1", method="iterative", settings="2", duotomo="3")
+        >>> mine = RunFingerprint(study="1", method="iterative", settings="2", duotomo="3")
         >>> mine.differing("version=2 study=1 method=sequential settings=2 duotomo=3")
         ['method']
         """
@@ -76,7 +76,7 @@ class Fingerprint:
         return [name for name in {**mine, **found} if mine.get(name) != found.get(name)]
 
 
-def fingerprint(study: Study, *, method: str, settings: object) -> Fingerprint:
+def fingerprint(study: Study, *, method: str, settings: object) -> RunFingerprint:
     """Return what a computation depends on.
 
     Parameters
@@ -91,7 +91,7 @@ def fingerprint(study: Study, *, method: str, settings: object) -> Fingerprint:
 
     Returns
     -------
-    Fingerprint
+    RunFingerprint
         The same in every process, and for files of version 1.
 
     Examples
@@ -112,7 +112,7 @@ def fingerprint(study: Study, *, method: str, settings: object) -> Fingerprint:
         for values in (visit.projections, visit.weights):
             _add(data, values)
     older = version_1.version_1_repr(settings) if isinstance(settings, Settings) else None
-    return Fingerprint(
+    return RunFingerprint(
         study=data.hexdigest(),
         method=method,
         settings=settings_key(settings),

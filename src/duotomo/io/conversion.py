@@ -1,0 +1,255 @@
+"""From one format to another: scans, volumes and motions, each by what writes the suffix."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from duotomo.errors import DuotomoError
+from duotomo.geometry import VolumeGrid
+from duotomo.io.dicom.header import is_dicom
+from duotomo.io.dicom.identity import Identity
+from duotomo.io.dicom.projections_writer import write_dicom_projections
+from duotomo.io.dicom.registration import is_linear, write_registration
+from duotomo.io.displacement import read_displacement, write_displacement
+from duotomo.io.durable import durable
+from duotomo.io.file_error import FileError
+from duotomo.io.file_kind import FileKind, dicom_header, recognise
+from duotomo.io.itk_reader import read_transform
+from duotomo.io.itk_writer import write_transform
+from duotomo.io.libraries import simpleitk
+from duotomo.io.paths import AnyPath, target
+from duotomo.io.result_index import checked, name_of, read_index
+from duotomo.io.scan import Scan
+from duotomo.io.scan_file import read_scan
+from duotomo.io.scan_hdf5 import write_scan
+from duotomo.io.scan_options import ScanOptions, Values
+from duotomo.io.study_file import read_study
+from duotomo.io.volume_file import read_volume, write_volume
+from duotomo.transforms import Motion
+
+SCAN_SUFFIXES = (".h5", ".hdf5", ".dcm", ".npy", ".mha")
+VOLUME_SUFFIXES = (".nii.gz", ".nii", ".mha", ".nrrd", ".dcm")
+TRANSFORM_SUFFIXES = (".tfm", ".h5", ".nii.gz", ".nii", ".mha", ".dcm")
+
+PARTS = ("volume", "motion", "inverse", "displacement")
+"""Kinds of files of a result that can be converted."""
+
+_WHERE = "convert"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Task:
+    """What to convert to, and what was said about it."""
+
+    source: Path
+    target: Path
+    options: ScanOptions
+    patient: Identity | None
+    moving: Identity | None
+    grid: VolumeGrid | None
+
+    def suffix(self, known: Sequence[str], what: str) -> str:
+        """Return which of the known suffixes the target has; raise if none."""
+        name = self.target.name.lower()
+        for suffix in known:
+            if name.endswith(suffix) and name != suffix:
+                return suffix
+        raise FileError(
+            f"{_WHERE}: expected an output for a {what} that ends in {', '.join(known)}; got "
+            f"{self.target.name!r} for {self.source.name}. Choose one of these."
+        )
+
+
+def convert(
+    source: AnyPath,
+    target: AnyPath,
+    *,
+    what: str | None = None,
+    options: ScanOptions | None = None,
+    patient_from: AnyPath | None = None,
+    moving_from: AnyPath | None = None,
+    grid_from: AnyPath | None = None,
+) -> list[Path]:
+    """Convert a scan, a volume, a transform, or a part of a study or a result, to another format.
+
+    Scans become `.h5`, `.dcm`, `.npy` or `.mha` (with the geometry as JSON beside it), or, without a suffix,
+    a folder with one DICOM file for each view. Volumes become `.nii`, `.nii.gz`, `.mha`, `.nrrd` or `.dcm`.
+    Transforms become `.tfm`, `.h5`, displacements (`.nii`, `.nii.gz`, `.mha`) or a DICOM registration.
+
+    Parameters
+    ----------
+    source : str or path
+        A file or a folder that `recognise` knows.
+    target : str or path
+        Its suffix says the format.
+    what : str, optional
+        Which part of a study, such as "visit_1", or of a result, such as "volume" or "visit_2_to_reference".
+        Of a result the volume, unless given.
+    options : ScanOptions, optional
+        What a scan does not say; `voxel_mm`, (frames, rows, columns), of a DICOM volume that does not.
+    patient_from : str or path, optional
+        A DICOM file whose patient and study a DICOM output belongs to; those of the source unless given.
+    moving_from : str or path, optional
+        A DICOM file of the moving visit, for a registration.
+    grid_from : str or path, optional
+        A volume on whose grid displacements are given.
+
+    Returns
+    -------
+    list of Path
+        The files that were written.
+
+    Raises
+    ------
+    FileError
+        If the source cannot be read, or there is no such conversion.
+    """
+    source, target, options = Path(source), Path(target), options or ScanOptions()
+    if source == target or (source.exists() and target.exists() and source.samefile(target)):
+        raise FileError(
+            f"{_WHERE}: expected an output beside the input; got {target} for both. Choose another name."
+        )
+    kind = recognise(source, with_geometry=options.has_geometry)
+    task = _Task(
+        source=source,
+        target=target,
+        options=options,
+        patient=None if patient_from is None else _identity(Path(patient_from)),
+        moving=None if moving_from is None else _identity(Path(moving_from)),
+        grid=None if grid_from is None else read_volume(grid_from)[1],
+    )
+    if kind is FileKind.RESULT:
+        return _from_result(task, what or "volume")
+    if kind is FileKind.STUDY:
+        return _write_scan(_visit_of_study(source, what), task)
+    if what is not None:
+        raise FileError(
+            f"{_WHERE}: expected `what` for a result folder or a study only; got a {kind.value}. Leave it "
+            f"out."
+        )
+    return _convert(source, kind, task, grid=None)
+
+
+def _convert(source: Path, kind: FileKind, task: _Task, *, grid: VolumeGrid | None) -> list[Path]:
+    if kind is FileKind.SCAN:
+        return _write_scan(read_scan(source, task.options.of_visit(1, 1)), task)
+    if kind is FileKind.VOLUME:
+        return _write_volume(source, task)
+    if kind is FileKind.TRANSFORM:
+        grid = task.grid or grid
+        # Where no grid is known, the parameters' scale matters to nobody.
+        motion = read_transform(source, grid or VolumeGrid.on_detector((2, 2, 2), (1.0, 1.0, 1.0)))
+        return _write_motion(motion, grid, task)
+    if kind is FileKind.DISPLACEMENT:
+        motion = read_displacement(source)
+        return _write_motion(motion, task.grid or motion.grid, task)
+    raise FileError(
+        f"{_WHERE}: expected a scan, a volume, a transform, a study or a result folder; got {source.name}, a "
+        f"{kind.value}. Convert what it was made from."
+    )
+
+
+def _from_result(task: _Task, what: str) -> list[Path]:
+    index = read_index(_WHERE, task.source)
+    parts = {name_of(file): file for file, entry in index["files"].items() if entry["kind"] in PARTS}
+    if what not in parts:
+        raise FileError(
+            f"{_WHERE}: expected `what` as one of {', '.join(parts)}; got {what!r}. Choose one of them."
+        )
+    try:
+        part = checked(task.source, index, parts[what])
+        grid = VolumeGrid.from_json(json.dumps(index.get("grid")))
+    except DuotomoError as error:
+        raise FileError(f"{_WHERE}: {task.source}: {error}") from error
+    return _convert(part, recognise(part), task, grid=grid)
+
+
+def _visit_of_study(source: Path, what: str | None) -> Scan:
+    study = read_study(source)
+    names = [f"visit_{number}" for number in range(1, len(study.visits) + 1)]
+    if what not in names:
+        raise FileError(
+            f"{_WHERE}: expected `what` as one of {', '.join(names)} for a study; got {what!r}. Choose a "
+            f"visit."
+        )
+    visit = study.visits[names.index(what)]
+    return Scan(
+        projections=visit.projections,
+        values=Values.LINE_INTEGRALS,
+        acquisition=visit.acquisition,
+        format="duotomo study",
+        thickness_mm=study.grid_of(visit).size_mm[0],
+    )
+
+
+def _write_scan(scan: Scan, task: _Task) -> list[Path]:
+    path, identity = task.target, task.patient or scan.identity
+    if not path.suffix:
+        write_dicom_projections(path, scan, identity=identity, single_files=True)
+        return sorted(path.glob("view_*.dcm"))
+    suffix = task.suffix(SCAN_SUFFIXES, "scan")
+    if suffix == ".dcm":
+        write_dicom_projections(path, scan, identity=identity)
+    elif suffix in (".h5", ".hdf5"):
+        write_scan(path, scan)
+    else:
+        return _write_stack(scan, path)
+    return [path]
+
+
+def _write_stack(scan: Scan, path: Path) -> list[Path]:
+    """Write (view, v, u) and, beside it, the geometry as JSON."""
+    path = target(_WHERE, path, (".npy", ".mha"))
+    values = scan.projections.numpy()
+    geometry = path.with_suffix(".json")
+    with durable(_WHERE, geometry) as fresh:
+        fresh.write_text(scan.acquisition.to_json() + "\n", encoding="utf-8")
+    with durable(_WHERE, path) as fresh:
+        if path.suffix == ".npy":
+            np.save(fresh, values)
+        else:
+            image = simpleitk().GetImageFromArray(values)
+            d_v, d_u = scan.acquisition.pixel_spacing_mm
+            image.SetSpacing((d_u, d_v, 1.0))
+            simpleitk().WriteImage(image, str(fresh))
+    return [path, geometry]
+
+
+def _write_volume(source: Path, task: _Task) -> list[Path]:
+    task.suffix(VOLUME_SUFFIXES, "volume")
+    volume, grid = read_volume(source, task.options.voxel_mm)
+    own = _identity(source) if is_dicom(source) else None
+    write_volume(task.target, volume, grid, identity=task.patient or own)
+    return [task.target]
+
+
+def _write_motion(motion: Motion, grid: VolumeGrid | None, task: _Task) -> list[Path]:
+    suffix = task.suffix(TRANSFORM_SUFFIXES, "transform")
+    if suffix in (".tfm", ".h5"):
+        write_transform(task.target, motion)
+        return [task.target]
+    if grid is None and not (suffix == ".dcm" and is_linear(motion)):
+        raise FileError(
+            f"{_WHERE}: expected a grid on which displacements are given; got none. Pass a volume as "
+            f"`grid_from`."
+        )
+    if suffix == ".dcm":
+        write_registration(task.target, motion, grid, fixed=task.patient, moving=task.moving)
+    else:
+        assert grid is not None
+        write_displacement(task.target, motion, grid)
+    return [task.target]
+
+
+def _identity(path: Path) -> Identity:
+    """Return the identity in a DICOM file, or in the first of a folder."""
+    files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+    found = next((file for file in files if file.is_file() and is_dicom(file)), None)
+    if found is None:
+        raise FileError(f"{_WHERE}: expected a DICOM file at {path}; got none. Check the path.")
+    return Identity.of(dicom_header(_WHERE, found))

@@ -1,0 +1,202 @@
+"""The study of one file, or of several scans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from duotomo.errors import DuotomoError
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry.field_of_view import grid_in_view
+from duotomo.io.dicom.identity import Identity
+from duotomo.io.file_kind import is_study
+from duotomo.io.line_integrals import LogSettings, to_line_integrals
+from duotomo.io.paths import AnyPath
+from duotomo.io.scan import Scan
+from duotomo.io.scan_file import read_scan
+from duotomo.io.scan_options import ScanOptions, Values
+from duotomo.io.study_file import read_study
+from duotomo.methods.study import Study, Visit
+
+OnNote = Callable[[str], None]
+"""Called with one sentence about what was read or done."""
+
+_WHERE = "read_visits"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScannedStudy(Study):
+    """A study, and what its files say of it.
+
+    Parameters
+    ----------
+    described : tuple of dict
+        For each visit, what a report may say of it; nothing there names a patient.
+    identities : tuple of Identity or None
+        For each visit, whom its file is of, where it says so: for DICOM files only.
+    """
+
+    described: tuple[dict[str, Any], ...]
+    identities: tuple[Identity | None, ...] = field(repr=False)
+
+
+def read_visits(
+    paths: Sequence[AnyPath],
+    options: ScanOptions | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    on_note: OnNote | None = None,
+) -> ScannedStudy:
+    """Return the study of one study file, or of scans of any kind.
+
+    Counts become line integrals, and every visit has the grid over what its views see of the breast.
+
+    Parameters
+    ----------
+    paths : sequence of str or path
+        One study, or scans with the reference first.
+    options : ScanOptions, optional
+        What the files do not say.
+    device : torch.device or str
+        Where the projections are put.
+    on_note : callable, optional
+        Called with each warning, and with what was done, in order.
+
+    Returns
+    -------
+    ScannedStudy
+        float32 projections.
+
+    Raises
+    ------
+    FileError
+        If a file cannot be read, or does not say enough.
+    DuotomoError
+        If options contradict a file or each other, or the thickness of the breast is not known.
+    """
+    files, options, note = [Path(path) for path in paths], options or ScanOptions(), on_note or _silent
+    if any(map(is_study, files)):
+        return _from_study(files, options, device)
+    read = [
+        _line_integrals(path, options, number, len(files), note) for number, path in enumerate(files, start=1)
+    ]
+    scans = [scan for scan, _ in read]
+    grids = _grids(scans, options, note)
+    visits = tuple(
+        Visit(
+            projections=scan.projections.to(device=device, dtype=torch.float32),
+            acquisition=scan.acquisition,
+            grid=grid if grid != grids[0] else None,
+        )
+        for scan, grid in zip(scans, grids, strict=True)
+    )
+    described = tuple(
+        {
+            **_described(scan.acquisition, scan.format),
+            "facts": dict(scan.facts),
+            "warnings": list(scan.warnings),
+            "preparation": list(words),
+        }
+        for scan, words in read
+    )
+    _warn_of_strangers(scans, note)
+    identities = tuple(scan.identity for scan in scans)
+    return ScannedStudy(grid=grids[0], visits=visits, described=described, identities=identities)
+
+
+def _from_study(files: Sequence[Path], options: ScanOptions, device: torch.device | str) -> ScannedStudy:
+    if len(files) > 1:
+        raise DuotomoError(
+            f"{_WHERE}: expected scans, or one study alone; got {len(files)} files, a study among them. "
+            f"Pass the study alone: it holds all visits."
+        )
+    if options.given:
+        raise DuotomoError(
+            f"{_WHERE}: expected a study to say all about its scans; got "
+            f"{', '.join(f'`{name}`' for name in options.given)} too. Leave them out, or pass the scans "
+            f"themselves."
+        )
+    study = read_study(files[0], device)
+    return ScannedStudy(
+        grid=study.grid,
+        visits=study.visits,
+        described=tuple(_described(visit.acquisition, "duotomo study") for visit in study.visits),
+        identities=(None,) * len(study.visits),
+    )
+
+
+def _line_integrals(
+    path: Path, options: ScanOptions, number: int, n_visits: int, note: OnNote
+) -> tuple[Scan, tuple[str, ...]]:
+    """Return one visit as line integrals, and in words what was done to make them."""
+    scan = read_scan(path, options.of_visit(number, n_visits))
+    words: tuple[str, ...] = ()
+    if scan.values is Values.COUNTS:
+        settings = LogSettings(
+            flat_field=options.flat_field,
+            estimate_flat_field=options.estimate_flat_field,
+            scatter_offset=options.scatter_offset,
+            least_transmission=options.least_transmission,
+            repair_dead=not options.keep_dead,
+            saturation=options.saturation,
+        )
+        try:
+            scan, words = to_line_integrals(scan, settings)
+        except DuotomoError as error:
+            raise DuotomoError(f"{_WHERE}: {path}: {error}") from error
+    for line in (*(f"Warning: {warning}" for warning in scan.warnings), *words):
+        note(f"Visit {number}: {line}")
+    return scan, words
+
+
+def _grids(scans: Sequence[Scan], options: ScanOptions, note: OnNote) -> list[VolumeGrid]:
+    """Return the grid of each visit: what its views see of a breast of its thickness."""
+    d_v, d_u = scans[0].acquisition.pixel_spacing_mm
+    spacing_mm = options.voxel_mm or (max(1.0, d_v, d_u), d_v, d_u)
+    grids = []
+    for number, scan in enumerate(scans, start=1):
+        thickness_mm = options.thickness_of_visit(number, len(scans)) or scan.thickness_mm
+        if thickness_mm is None:
+            raise DuotomoError(
+                f"{_WHERE}: expected the thickness of the compressed breast; got none in the file of visit "
+                f"{number}. Pass it in mm: `thickness_mm=50`."
+            )
+        try:
+            grid = grid_in_view(
+                scan.acquisition, thickness_mm=thickness_mm, gap_mm=options.gap_mm, spacing_mm=spacing_mm
+            )
+        except DuotomoError as error:
+            raise DuotomoError(f"{_WHERE}: visit {number}: {error}") from error
+        grids.append(grid)
+    if options.gap_mm == 0:
+        note("The breast is taken to lie on the detector; `gap_mm` says how far above it it lies.")
+    return grids
+
+
+def _warn_of_strangers(scans: Sequence[Scan], note: OnNote) -> None:
+    """Say if the scans are not of one breast of one patient, as far as their files tell."""
+    known = [scan.identity for scan in scans if scan.identity is not None]
+    if any(not one.same_patient(known[0]) for one in known[1:]):
+        note("Warning: the scans name different patients. Check that they belong together.")
+    sides = {scan.facts[name] for scan in scans for name in scan.facts if name.lower() == "laterality"}
+    if len(sides) > 1:
+        note(f"Warning: the scans show different breasts: {', '.join(sorted(sides))}.")
+
+
+def _described(acquisition: Acquisition, kind: str) -> dict[str, Any]:
+    angles = [math.degrees(angle) for angle in acquisition.angles_rad]
+    return {
+        "format": kind,
+        "shape": list(acquisition.shape),
+        "pixel_spacing_mm": list(acquisition.pixel_spacing_mm),
+        "angles_deg": [round(min(angles), 3), round(max(angles), 3)],
+    }
+
+
+def _silent(text: str) -> None:
+    pass
