@@ -20,7 +20,7 @@ griffe = pytest.importorskip("griffe")
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 PRIVATE = {"kernels", "cli", "lazy", "notebook"}
-"""Parts that users do not call: loops, commands (they have --help), imports, what notebooks show of objects."""
+"""Parts that users do not call: loops, commands (they have --help), imports, views in notebooks."""
 MODULES = {path.stem for path in (SOURCE / "duotomo").glob("[a-z]*.py")}
 PACKAGES = sorted(
     (MODULES | {path.parent.name for path in (SOURCE / "duotomo").glob("*/__init__.py")}) - PRIVATE
