@@ -9,23 +9,16 @@ from typing import Any
 
 import torch
 
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
 from duotomo.io import write_result
-from duotomo.methods.state import Record, Result
-from duotomo.methods.study import Study, Visit
-from duotomo.solvers import Status
-from duotomo.transforms import BSpline, Transform, Translation
+from duotomo.methods import Result
+from duotomo.solvers import Status, Step
+from duotomo.transforms import BSpline, Motion, Translation
+from tests.cases.studies import arc, random_study
 
 GRID = VolumeGrid.on_detector((12, 30, 40), (2.0, 1.5, 1.5), gap_mm=3.0)
-SCAN = Acquisition.arc(
-    n_views=3,
-    angle_range_rad=0.5,
-    source_to_detector_mm=660.0,
-    pivot_height_mm=0.0,
-    detector_shape=(6, 7),
-    pixel_spacing_mm=(8.0, 8.0),
-)
+SCAN = arc((6, 7), 8.0, n_views=3, degrees=30)
 LANDMARK, MOVED = (5, 16, 13), (5, 10, 28)
 """Where the reference, and where the second visit, is brightest: voxels (z, y, x)."""
 
@@ -53,21 +46,15 @@ def body(landmark: tuple[int, int, int], *, grid: VolumeGrid = GRID) -> torch.Te
     return volume
 
 
-def result(
-    *,
-    compared: bool = True,
-    transform: Transform | None = None,
-    params: torch.Tensor | None = None,
-    **changes: Any,
-) -> Result:
+def result(*, compared: bool = True, motion: Motion | None = None, **changes: Any) -> Result:
     """Return a result of two visits, or of one."""
-    transform = transform or Translation(GRID)
-    params = transform.identity() if params is None else params
+    still = Translation(GRID)
+    motion = motion or Motion(still, still.identity())
     history = [
-        Record(
+        Step(
             stage=i // 5,
             what=f"stage {i // 5}",
-            step=i + 1,
+            number=i + 1,
             objective=10.0 / (i + 1),
             gradient_norm=1.0,
             step_size=1.0,
@@ -81,8 +68,7 @@ def result(
         "grid": GRID,
         "volume": body(LANDMARK),
         "others": {"visit_1": body(LANDMARK), "visit_2_registered": body(MOVED)} if compared else {},
-        "transforms": (transform,) if compared else (),
-        "params": (params,) if compared else (),
+        "motions": (motion,) if compared else (),
         "status": Status.CONVERGED,
         "reason": "The gradient is small.",
         "applications": 40,
@@ -92,11 +78,12 @@ def result(
     return Result(**(found | changes))
 
 
-def spline() -> tuple[Transform, torch.Tensor]:
+def spline() -> Motion:
     """Return a deformation of some millimetres."""
     transform = BSpline.over(GRID, (5, 6, 6))
     generator = torch.Generator().manual_seed(1)
-    return transform, 1.5 * torch.randn(transform.n_params, generator=generator, dtype=torch.float64)
+    params = 1.5 * torch.randn(transform.n_params, generator=generator, dtype=torch.float64)
+    return Motion(transform, params)
 
 
 def save(
@@ -108,9 +95,8 @@ def save(
 ) -> Path:
     """Write a result, and its quality, into a folder; return the folder."""
     folder.mkdir(exist_ok=True)
-    views = torch.ones(SCAN.shape)
-    visits = tuple(Visit(projections=views, acquisition=SCAN) for _ in range(len(made.transforms) + 1))
-    write_result(folder, made, study=Study(grid=GRID, visits=visits), settings=settings)
+    study = random_study(GRID, SCAN, n_visits=len(made.motions) + 1)
+    write_result(folder, made, study=study, settings=settings)
     if quality is not None:
         index = json.loads((folder / "result.json").read_text())
         (folder / "result.json").write_text(json.dumps(index | {"quality": quality}))

@@ -27,8 +27,8 @@ from duotomo.report.montage import draw_montage
 from duotomo.report.parameter_errors import draw_parameter_errors
 from duotomo.report.profiles import draw_profiles
 from duotomo.report.projections import draw_projections
-from duotomo.reproduction.columns import columns, draw_columns
 from duotomo.report.slices import draw_slices
+from duotomo.reproduction.columns import columns, draw_columns
 
 CUBE = VolumeGrid.on_detector((14, 14, 14), (5.0, 5.0, 5.0))
 FLAT = VolumeGrid.on_detector((9, 9, 22), (5.0, 5.0, 5.0))

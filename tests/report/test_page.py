@@ -18,10 +18,10 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.io import FileError
-from duotomo.methods.state import Record
 from duotomo.report import page, page_bundle, page_volumes
 from duotomo.report.page import write_page
 from duotomo.report.page_volumes import coarsening
+from duotomo.solvers import Step
 from tests.report.page_results import GRID, LANDMARK, MOVED, body, result, save, spline
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&<!--"
@@ -134,17 +134,17 @@ def test_the_script_cannot_end_its_own_element(tmp_path: Path) -> None:
 
 def test_hostile_words_stay_words(tmp_path: Path) -> None:
     tame = parsed(save(tmp_path / "tame", result(), settings={"x": "y"}))
-    record = Record(
+    step = Step(
         stage=0,
         what=HOSTILE,
-        step=1,
+        number=1,
         objective=1.0,
         gradient_norm=1.0,
         step_size=1.0,
         applications=1,
         seconds=1.0,
     )
-    made = result(method=HOSTILE, reason=HOSTILE, history=(record, *result().history[1:]))
+    made = result(method=HOSTILE, reason=HOSTILE, history=(step, *result().history[1:]))
     found = parsed(save(tmp_path / "hostile", made, settings={HOSTILE: HOSTILE, "python": HOSTILE}))
     assert set(found.tags) - set(tame.tags) <= {"details", "summary"}
     assert found.tags.count("script") == tame.tags.count("script")
@@ -203,8 +203,7 @@ def test_coarsening_leaves_at_most_so_many_voxels(most: int) -> None:
 
 
 def test_the_same_result_gives_the_same_page(tmp_path: Path) -> None:
-    transform, params = spline()
-    folder = save(tmp_path, result(transform=transform, params=params))
+    folder = save(tmp_path, result(motion=spline()))
     assert write_page(folder).read_bytes() == write_page(folder, tmp_path / "again.html").read_bytes()
 
 
@@ -238,7 +237,7 @@ def test_a_folder_without_a_result_is_refused(tmp_path: Path) -> None:
 def test_an_index_that_was_edited_is_refused(tmp_path: Path) -> None:
     folder = save(tmp_path, result())
     index = json.loads((folder / "result.json").read_text())
-    index["transforms"][0]["physical"] = {"translation_mm": ["far"]}
+    index["motions"][0]["physical"] = {"translation_mm": ["far"]}
     (folder / "result.json").write_text(json.dumps(index))
     with pytest.raises(FileError, match=r"expected .*result\.json as write_result wrote it"):
         write_page(folder)

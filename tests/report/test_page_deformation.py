@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from duotomo.report.page_deformation import PageDeformation, page_deformation
-from duotomo.transforms import Affine, BSpline
+from duotomo.transforms import Affine, BSpline, Motion
 from tests.report.page_results import GRID, spline
 
 
@@ -21,17 +21,17 @@ def points(found: PageDeformation) -> torch.Tensor:
 
 
 def test_the_transform_takes_each_point_back() -> None:
-    transform, params = spline()
-    found = page_deformation(transform, params, GRID)
+    motion = spline()
+    found = page_deformation(motion, GRID)
     before = torch.from_numpy(found.fields[:3]).double().movedim(0, -1)
-    back = transform.points(params, before)
+    back = motion.points(before)
     assert float((back - points(found)).abs().max()) < 0.02
     # It is a deformation, so this is not the identity's doing.
     assert float((before - points(found)).norm(dim=-1).max()) > 1
 
 
 def test_the_lattice_reaches_from_face_to_face() -> None:
-    found = page_deformation(*spline(), GRID)
+    found = page_deformation(spline(), GRID)
     corners = points(found)
     assert torch.equal(corners[0, 0, 0], torch.tensor(GRID.low_mm[::-1], dtype=torch.float64))
     torch.testing.assert_close(corners[-1, -1, -1], torch.tensor(GRID.high_mm[::-1], dtype=torch.float64))
@@ -40,7 +40,8 @@ def test_the_lattice_reaches_from_face_to_face() -> None:
 def test_tissue_that_doubles_from_the_visit_to_the_reference_has_a_change_of_one() -> None:
     transform = Affine(GRID)
     matrix = torch.diag(torch.tensor([2.0, 1.0, 1.0], dtype=torch.float64))
-    found = page_deformation(transform, transform.params(matrix=matrix, translation_mm=(0.0, 0.0, 0.0)), GRID)
+    doubling = Motion(transform, transform.params(matrix=matrix, translation_mm=(0.0, 0.0, 0.0)))
+    found = page_deformation(doubling, GRID)
     np.testing.assert_allclose(found.fields[3], 1.0, atol=1e-6)
 
 
@@ -48,7 +49,7 @@ def test_places_without_an_inverse_are_blank() -> None:
     transform = BSpline.over(GRID, (5, 6, 6))
     generator = torch.Generator().manual_seed(0)
     params = 20 * torch.randn(transform.n_params, generator=generator, dtype=torch.float64)
-    blank = np.isnan(page_deformation(transform, params, GRID).fields)
+    blank = np.isnan(page_deformation(Motion(transform, params), GRID).fields)
     assert blank.any()
     # All of a point or nothing.
     assert (blank == blank[0]).all()

@@ -13,10 +13,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duotomo.methods.state import Record
 from duotomo.report.page_charts import course_svg, residual_svg
 from duotomo.report.page_text import CITATION, flat
 from duotomo.report.page_words import LOOK, NOTE, PASS, matrix_rows, physical_rows, quality_checks
+from duotomo.solvers import Step
 
 
 @given(
@@ -107,11 +107,11 @@ def test_bars_stand_in_proportion_and_the_noise_has_its_line() -> None:
 
 
 def test_a_falling_objective_falls_in_the_chart() -> None:
-    records = [
-        Record(
+    steps = [
+        Step(
             stage=i // 3,
             what="<&>",
-            step=i + 1,
+            number=i + 1,
             objective=0.5**i,
             gradient_norm=1.0,
             step_size=1.0,
@@ -120,7 +120,7 @@ def test_a_falling_objective_falls_in_the_chart() -> None:
         )
         for i in range(9)
     ]
-    drawn = ElementTree.fromstring(course_svg(records))
+    drawn = ElementTree.fromstring(course_svg(steps))
     lines = [line.attrib["points"].split() for line in drawn.iter("polyline")]
     assert len(lines) == 3
     heights = [float(point.split(",")[1]) for line in lines for point in line]

@@ -91,7 +91,9 @@ def test_whiskers_reach_one_standard_deviation_but_not_below_zero() -> None:
 
 
 def test_one_case_has_no_spread() -> None:
-    draw_parameter_errors(errors={"a": np.ones((1, 12))})
+    axes = draw_parameter_errors(errors={"a": np.ones((1, 12))}).axes[0]
+    for segment in axes.collections[0].get_segments():
+        assert segment[:, 1].tolist() == [1.0, 1.0]
 
 
 def test_wrong_parameter_errors_are_refused() -> None:

@@ -120,7 +120,10 @@ def test_constant_volumes_draw() -> None:
 def test_arrays_that_may_not_be_written_to_are_read() -> None:
     fixed = VOLUME.copy()
     fixed.flags.writeable = False
-    draw_slices(rows={"f": fixed}, grid=GRID, unit="1/mm")
+    figure = draw_slices(rows={"f": fixed}, grid=GRID, unit="1/mm")
+    free = draw_slices(rows={"f": VOLUME}, grid=GRID, unit="1/mm")
+    for axes, other in zip(figure.axes[:3], free.axes[:3], strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array(), other.images[0].get_array())
 
 
 def test_wrong_inputs_are_refused() -> None:

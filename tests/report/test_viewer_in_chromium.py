@@ -159,8 +159,7 @@ def driver() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def compared_path(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    transform, params = spline()
-    made = result(transform=transform, params=params)
+    made = result(motion=spline())
     return write_page(save(tmp_path_factory.mktemp("compared"), made, settings={"hostile": HOSTILE}))
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import radians
 from typing import Any
 
 import torch
 
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.methods import Checkpoint, Result, Settings
 from duotomo.phantoms import Ellipsoid, Toroid
 from duotomo.reproduction import Case, ComparedMethod, DataLevel, Experiment, Plan, SetUp
@@ -17,16 +16,10 @@ from duotomo.reproduction.case import Scans
 from duotomo.reproduction.paper import Published
 from duotomo.solvers import OnStep, Status, Step
 from duotomo.transforms import Affine, Motion
+from tests.cases.studies import arc
 
 GRID = VolumeGrid.on_detector((12, 14, 14), (4.0, 4.0, 4.0), gap_mm=5.0)
-SCAN = Acquisition.arc(
-    n_views=5,
-    angle_range_rad=radians(40),
-    source_to_detector_mm=660.0,
-    pivot_height_mm=0.0,
-    detector_shape=(16, 28),
-    pixel_spacing_mm=(4.0, 4.0),
-)
+SCAN = arc((16, 28), 4.0, n_views=5, degrees=40)
 MIDDLE = GRID.center_mm[::-1]
 RING = Toroid(
     center_mm=MIDDLE,

@@ -8,22 +8,16 @@ from typing import Any
 
 import torch
 
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.io import write_result, write_study, write_transform, write_volume
-from duotomo.methods import Result, Study, Visit
+from duotomo.methods import Result
 from duotomo.solvers import Status, Step
 from duotomo.transforms import Affine, BSpline, Motion, Transform
+from tests.cases.studies import arc, random_study
 
 GRID = VolumeGrid.on_detector((8, 8, 8), (5.0, 5.0, 5.0), gap_mm=5.0)
 THINNER = VolumeGrid.on_detector((7, 8, 8), (5.0, 5.0, 5.0), gap_mm=5.0)
-SCAN = Acquisition.arc(
-    n_views=3,
-    angle_range_rad=0.5,
-    source_to_detector_mm=660.0,
-    pivot_height_mm=0.0,
-    detector_shape=(9, 12),
-    pixel_spacing_mm=(5.0, 5.0),
-)
+SCAN = arc((9, 12), 5.0, n_views=3, degrees=30)
 PAPER = {
     "better": "simultaneous",
     "ratio": 31.0,
@@ -125,7 +119,7 @@ def write_folder(
     home = folder / "case_01"
     home.mkdir()
     transform = transform or Affine(GRID)
-    study = Study(grid=GRID, visits=tuple(_visit(seed, moving if seed else None) for seed in range(2)))
+    study = random_study(GRID, SCAN, moving_grid=moving)
     write_volume(home / "truth.nii.gz", _random(GRID, 5), GRID)
     write_volume(home / "moved.nii.gz", _random(moving, 6), moving)
     write_transform(home / "truth.tfm", _motion(transform, 1), grid=moving)
@@ -135,11 +129,6 @@ def write_folder(
         result = _result(one["family"], transform, number, moving)
         write_result(home / one["name"], result, study=study, settings={})
     return folder
-
-
-def _visit(seed: int, grid: VolumeGrid | None) -> Visit:
-    projections = torch.rand(SCAN.shape, generator=torch.Generator().manual_seed(seed))
-    return Visit(projections=projections, acquisition=SCAN, grid=grid)
 
 
 def _random(grid: VolumeGrid, seed: int) -> torch.Tensor:

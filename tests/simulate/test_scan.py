@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from math import radians
 
 import numpy as np
 import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.phantoms import Ellipsoid
 from duotomo.simulate import same_grid_noise_free, scan
+from tests.cases.studies import arc
 
 GRID = VolumeGrid.on_detector((10, 12, 12), (2.0, 2.0, 2.0), gap_mm=2.0)
 BALL = Ellipsoid(center_mm=(1.0, 12.0, 12.0), radii_mm=(9.0, 9.0, 9.0), value=0.05)
-SCAN = Acquisition.arc(
-    n_views=3,
-    angle_range_rad=radians(30),
-    source_to_detector_mm=660.0,
-    pivot_height_mm=0.0,
-    detector_shape=(14, 20),
-    pixel_spacing_mm=(2.0, 2.0),
-)
+SCAN = arc((14, 20), 2.0, n_views=3, degrees=30)
 
 on_gpu = [
     pytest.mark.gpu,

@@ -14,11 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
-from duotomo.io import write_volume
-from duotomo.io.fingerprint import settings_key
+from duotomo.io import library_versions, settings_key, write_volume
 from duotomo.io.folder_lock import locked
 from duotomo.io.paths import make_folder
-from duotomo.io.result_folder import library_versions
 from duotomo.phantoms import JOHNS_YAFFE_20_KEV_PER_MM, Ellipsoid, Tissue
 from duotomo.reconstruct import (
     BackProjection,
