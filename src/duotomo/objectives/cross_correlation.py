@@ -7,11 +7,9 @@ import math
 import torch
 
 from duotomo.errors import DuotomoError, GeometryError
-from duotomo.geometry import VolumeGrid
 from duotomo.objectives.image_misfit import ImageMisfit
 from duotomo.objectives.norms import half_norm_sq
 from duotomo.objectives.objective import Product
-from duotomo.transforms import Transform
 
 
 class CrossCorrelation(ImageMisfit):
@@ -24,31 +22,17 @@ class CrossCorrelation(ImageMisfit):
 
     Parameters
     ----------
-    transform : Transform
-        T, moving_to_reference.
-    volume : torch.Tensor
-        f, (z, y, x) on `reference`, in 1/mm.
-    target : torch.Tensor
-        g, (z, y, x) on `moving`, in 1/mm, on the device of the volume.
-    reference, moving : VolumeGrid, optional
-        Grids of f and g; both are the transform's unless given, and `moving` is like `reference`.
-    mask : torch.Tensor, optional
-        Weight m of each voxel of the target, (z, y, x), without unit; zero leaves a voxel out. 1 unless
-        given.
-    central_step : float, optional
-        Differentiate the warp by central differences of this step, in parameters; exactly unless given.
+    transform, volume, target, reference, moving, mask, central_step
+        As for `ImageMisfit`, as are the errors that they raise.
 
     Raises
     ------
-    ShapeError, DtypeError, DeviceError, NonFiniteError
-        If volume, target and mask do not fit the grids or each other.
-    GeometryError
-        If `central_step` is not positive and finite.
     DuotomoError
-        If the mask is negative somewhere or zero everywhere, or the target is constant inside it.
+        If the mask is zero everywhere, or the target is constant inside it.
 
     Examples
     --------
+    >>> from duotomo.geometry import VolumeGrid
     >>> from duotomo.transforms import Translation
     >>> grid = VolumeGrid.on_detector((1, 1, 4), (1.0, 1.0, 1.0))
     >>> f = torch.tensor([[[0.0, 2.0, 4.0, 0.0]]])
@@ -56,26 +40,8 @@ class CrossCorrelation(ImageMisfit):
     True
     """
 
-    def __init__(
-        self,
-        transform: Transform,
-        volume: torch.Tensor,
-        target: torch.Tensor,
-        *,
-        reference: VolumeGrid | None = None,
-        moving: VolumeGrid | None = None,
-        mask: torch.Tensor | None = None,
-        central_step: float | None = None,
-    ) -> None:
-        super().__init__(
-            transform,
-            volume,
-            target,
-            reference=reference,
-            moving=moving,
-            mask=mask,
-            central_step=central_step,
-        )
+    def prepare(self) -> None:
+        mask, target = self.mask, self.target
         self._roots = None if mask is None else mask.sqrt()
         self._total = float(target.numel() if mask is None else mask.sum(dtype=torch.float64))
         if self._total == 0:

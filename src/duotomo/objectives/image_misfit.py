@@ -22,7 +22,8 @@ class ImageMisfit(Objective):
     the transform is not defined, because its matrix is singular or the grids do not overlap, the value is
     infinite and the gradient zero.
 
-    A new misfit implements `compare` and `image_curvature`.
+    A new misfit implements `compare` and `image_curvature`, and `prepare` where it has something to check or
+    to compute once.
 
     Parameters
     ----------
@@ -76,6 +77,10 @@ class ImageMisfit(Objective):
             check_same(where, name, tensor, device=volume.device, dtype=volume.dtype)
         if mask is not None:
             check_not_negative(where, "mask", mask)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Compute what depends on the target and the mask only, once these are checked."""
 
     @abstractmethod
     def compare(self, image: torch.Tensor) -> tuple[float, torch.Tensor]:
@@ -178,28 +183,8 @@ class SumOfSquares(ImageMisfit):
 
     Parameters
     ----------
-    transform : Transform
-        T, moving_to_reference.
-    volume : torch.Tensor
-        f, (z, y, x) on `reference`, in 1/mm.
-    target : torch.Tensor
-        g, (z, y, x) on `moving`, in 1/mm, on the device of the volume.
-    reference, moving : VolumeGrid, optional
-        Grids of f and g; both are the transform's unless given, and `moving` is like `reference`.
-    mask : torch.Tensor, optional
-        Weight m of each voxel of the target, (z, y, x), without unit; zero leaves a voxel out. 1 unless
-        given.
-    central_step : float, optional
-        Differentiate the warp by central differences of this step, in parameters; exactly unless given.
-
-    Raises
-    ------
-    ShapeError, DtypeError, DeviceError, NonFiniteError
-        If volume, target and mask do not fit the grids or each other.
-    GeometryError
-        If `central_step` is not positive and finite.
-    DuotomoError
-        If the mask is negative somewhere.
+    transform, volume, target, reference, moving, mask, central_step
+        As for `ImageMisfit`.
 
     Examples
     --------
@@ -216,8 +201,8 @@ class SumOfSquares(ImageMisfit):
 
         Parameters
         ----------
-        params : torch.Tensor
-            (n_params,).
+        params
+            As for `warped`.
 
         Returns
         -------

@@ -256,8 +256,8 @@ class JointMisfit(Objective):
 
         Parameters
         ----------
-        params_list : sequence of torch.Tensor
-            zeta, (n_params,) for each visit with a transform, in order.
+        params_list
+            As for `join`.
 
         Returns
         -------

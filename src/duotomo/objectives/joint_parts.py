@@ -160,9 +160,9 @@ class ParamsPart(Objective):
         Returns
         -------
         value : float
-            F.
+            F, a sum over the visits.
         gradient : torch.Tensor
-            Of F, (n_params,), float64 on the CPU.
+            In all parameters, (n_params,), float64 on the CPU.
         matrix : torch.Tensor
             `J^T w J`, (n_params, n_params), float64 on the CPU.
 

@@ -70,8 +70,8 @@ class Objective(ABC):
 
         Parameters
         ----------
-        x : torch.Tensor
-            The argument, of `shape`, detached.
+        x
+            As for `value_and_gradient`.
 
         Returns
         -------
@@ -89,7 +89,7 @@ class Objective(ABC):
         Parameters
         ----------
         x : torch.Tensor
-            The argument, of `shape`, detached.
+            Where it is taken, of `shape`, detached.
 
         Returns
         -------
