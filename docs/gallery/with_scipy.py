@@ -13,6 +13,7 @@ from scipy.sparse.linalg import lsqr
 
 from duotomo import Projector, VolumeGrid
 from duotomo.geometry import paper
+from duotomo.objectives import ProjectionMisfit
 from duotomo.phantoms import Ellipsoid
 from duotomo.report.curves import draw_objective_curves
 from duotomo.simulate import scan

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.operators import Counted, LinearOperator, Projector, Weighting
+from duotomo.operators import Counted, Gradient, LinearOperator, Projector, Weighting
 from duotomo.transforms import Transform
 from tests.cases.transforms import MOVING, REFERENCE, draw_params, transforms
 
@@ -109,6 +109,8 @@ def operators() -> list[OperatorCase]:
         ("warp to long rows", warp("velocity", moving=MOVING.refine((1, 1, 5)))),
         ("counted", lambda dtype: Counted(tilting(dtype))),
         ("weighting", weighting),
+        ("gradient", lambda dtype: Gradient(GRID, depth_weight=0.7)),
+        ("gradient of one slice", lambda dtype: Gradient(GRID.coarsen((4, 1, 1)), depth_weight=0.7)),
         ("weighted projector", lambda dtype: weighting(dtype) @ static(dtype)),
         ("adjoint of the projector", lambda dtype: static(dtype).adjoint),
         ("projector of a warped volume", lambda dtype: static(dtype) @ seen(dtype)),

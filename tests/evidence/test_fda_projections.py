@@ -15,9 +15,10 @@ import pytest
 import torch
 from scipy import ndimage
 
-from duotomo.experiments.third_party.fda import FILE, FdaScan, fda_projections
 from duotomo.geometry import VolumeGrid, voxel_to_world, world_to_pixel
+from duotomo.objectives import ProjectionMisfit
 from duotomo.operators import Projector
+from duotomo.reproduction.third_party.fda import FILE, FdaScan, fda_projections
 from duotomo.solvers import Cgls
 
 ROOT = Path(__file__).parents[2]
@@ -74,7 +75,7 @@ def test_reconstructed_lesion(scan: FdaScan) -> None:
     """
     grid = VolumeGrid.on_detector((50, 170, 550), (1.0, *scan.acquisition.pixel_spacing_mm))
     data = torch.from_numpy(scan.projections).float()
-    solution = Cgls(n_steps=10).solve(Projector(grid=grid, acquisition=scan.acquisition), data)
+    solution = Cgls(n_steps=10).minimise(ProjectionMisfit(Projector(grid, scan.acquisition), data))
     spot = bright_spot(solution.value.double().numpy(), grid.spacing_mm)
     deviation_mm = voxel_to_world(grid, spot) - scan.lesion_center_mm
     print("reconstructed lesion, deviation in mm (x, y, z):", deviation_mm.round(2))

@@ -58,6 +58,8 @@ def test_the_adjoint_of_the_adjoint_is_the_operator(build: Build, dtype: torch.d
     else:
         assert operator.adjoint.adjoint is operator
     assert (operator.adjoint.domain, operator.adjoint.range) == (operator.range, operator.domain)
+    assert type(operator.T) is type(operator.adjoint)
+    assert torch.equal(operator.T.T(draw(operator.domain, dtype)), operator(draw(operator.domain, dtype)))
     x = draw(operator.adjoint.range, dtype)
     assert torch.equal(operator.adjoint.transpose(x[None])[0], operator(x))
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from duotomo.errors import DtypeError, DuotomoError, ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.objectives import Bending, Nonnegativity, Objective, Smoothness, Tikhonov, TotalVariation
+from duotomo.operators import Gradient
 from duotomo.transforms import BendingEnergy, BSpline
 from tests.cases.transforms import REFERENCE, draw_params, normal
 from tests.strategies import grids
@@ -163,17 +164,35 @@ def test_bending_is_the_bending_energy() -> None:
     assert Bending(spline).applications == 0
 
 
-@pytest.mark.parametrize("smoothing", [0.0, -1.0, math.inf, math.nan])
-def test_smoothing_is_positive(smoothing: float) -> None:
-    with pytest.raises(DuotomoError, match="TotalVariation: expected smoothing > 0 and finite"):
+@pytest.mark.parametrize("smoothing", [-1.0, math.inf, math.nan])
+def test_smoothing_is_not_negative(smoothing: float) -> None:
+    with pytest.raises(DuotomoError, match="TotalVariation: expected smoothing >= 0 and finite"):
         TotalVariation(REFERENCE, smoothing)
+
+
+def test_without_smoothing_there_are_values_but_no_gradients() -> None:
+    f = normal(REFERENCE.shape, seed=7)
+    prior = TotalVariation(REFERENCE)
+    assert prior.value(f) == pytest.approx(TotalVariation(REFERENCE, 1e-12).value(f), rel=1e-9)
+    for ask in (prior.value_and_gradient, prior.curvature):
+        with pytest.raises(DuotomoError, match=r"TotalVariation: expected smoothing > 0, .*; got 0"):
+            ask(f)
+
+
+def test_variation_and_smoothness_are_norms_of_the_gradient() -> None:
+    f = normal(REFERENCE.shape, seed=8)
+    slopes = Gradient(REFERENCE, depth_weight=0.7)(f)
+    assert TotalVariation(REFERENCE, depth_weight=0.7).value(f) == pytest.approx(
+        float(slopes.norm(dim=0).sum())
+    )
+    assert Smoothness(REFERENCE, 0.7).value(f) == pytest.approx(0.5 * float(slopes.square().sum()))
 
 
 @pytest.mark.parametrize("depth_weight", [-0.1, math.inf, math.nan])
 def test_the_depth_weight_is_not_negative(depth_weight: float) -> None:
-    with pytest.raises(DuotomoError, match="TotalVariation: expected a finite depth_weight >= 0"):
+    with pytest.raises(DuotomoError, match="Gradient: expected a finite depth_weight >= 0"):
         TotalVariation(REFERENCE, 0.1, depth_weight)
-    with pytest.raises(DuotomoError, match="Smoothness: expected a finite depth_weight >= 0"):
+    with pytest.raises(DuotomoError, match="Gradient: expected a finite depth_weight >= 0"):
         Smoothness(REFERENCE, depth_weight)
 
 

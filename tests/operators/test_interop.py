@@ -15,6 +15,7 @@ import torch
 import duotomo
 from duotomo.errors import DtypeError, DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.objectives import ProjectionMisfit
 from duotomo.operators import Projector
 from duotomo.solvers import Cgls
 from duotomo.transforms import Rigid
@@ -51,7 +52,7 @@ def test_scipy_computes_what_the_operator_computes() -> None:
 
 def test_scipy_lsqr_finds_what_cgls_finds() -> None:
     data = A(truth())
-    ours = Cgls(n_steps=12).solve(A, data).value.numpy().ravel()
+    ours = Cgls(n_steps=12).minimise(ProjectionMisfit(A, data)).value.numpy().ravel()
     theirs = linalg.lsqr(A.to_scipy(), data.numpy().ravel(), iter_lim=12, atol=0, btol=0, conlim=0)[0]
     np.testing.assert_allclose(theirs, ours, atol=1e-8 * np.abs(ours).max())
 
@@ -88,7 +89,7 @@ def test_pylops_passes_its_own_test_of_the_adjoint() -> None:
 def test_pylops_cgls_finds_what_cgls_finds() -> None:
     pylops = pytest.importorskip("pylops")
     data = A(truth())
-    ours = Cgls(n_steps=12).solve(A, data).value
+    ours = Cgls(n_steps=12).minimise(ProjectionMisfit(A, data)).value
     flat = A.to_pylops()
     theirs = pylops.optimization.basic.cgls(flat, data.numpy().ravel(), niter=12, tol=0.0)[0]
     np.testing.assert_allclose(theirs.reshape(GRID.shape), ours.numpy(), atol=1e-8 * float(ours.abs().max()))

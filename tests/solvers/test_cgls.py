@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duotomo.errors import DtypeError, DuotomoError, NonFiniteError, ShapeError
+from duotomo.objectives import ProjectionMisfit
 from duotomo.solvers import Cgls, Status, Step
 from tests.solvers.dense import Dense
 
@@ -40,7 +41,7 @@ SEEDS = st.integers(0, 2**16)
 def test_it_reaches_the_least_squares_solution_of_least_norm(seed: int, shape: tuple[int, int]) -> None:
     operator, data = problem(seed, *shape)
     expected = torch.linalg.pinv(operator.matrix) @ data
-    solution = Cgls(n_steps=3 * max(shape), tolerance=1e-12).solve(operator, data)
+    solution = Cgls(n_steps=3 * max(shape), tolerance=1e-12).minimise(ProjectionMisfit(operator, data))
     assert solution.status is Status.CONVERGED
     torch.testing.assert_close(solution.value, expected, rtol=1e-9, atol=1e-9)
 
@@ -49,7 +50,7 @@ def test_it_reaches_the_least_squares_solution_of_least_norm(seed: int, shape: t
 def test_it_reaches_the_solution_of_least_norm_of_a_singular_matrix(seed: int, rank: int) -> None:
     operator, data = problem(seed, rank=rank)
     expected = torch.linalg.pinv(operator.matrix, rtol=1e-8) @ data
-    solution = Cgls(n_steps=20, tolerance=1e-12).solve(operator, data)
+    solution = Cgls(n_steps=20, tolerance=1e-12).minimise(ProjectionMisfit(operator, data))
     torch.testing.assert_close(solution.value, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -60,7 +61,7 @@ def test_every_step_is_that_of_lsqr(seed: int, n_steps: int) -> None:
     expected = scipy.sparse.linalg.lsqr(
         operator.matrix.numpy(), data.numpy(), atol=0, btol=0, conlim=0, iter_lim=n_steps
     )[0]
-    solution = Cgls(n_steps=n_steps).solve(operator, data)
+    solution = Cgls(n_steps=n_steps).minimise(ProjectionMisfit(operator, data))
     np.testing.assert_allclose(solution.value.numpy(), expected, rtol=1e-8, atol=1e-8)
 
 
@@ -73,7 +74,7 @@ def test_each_step_is_the_best_of_its_krylov_space(seed: int, n_steps: int) -> N
         column = operator.matrix.T @ (operator.matrix @ basis[-1])
     space, _ = torch.linalg.qr(torch.stack(basis, dim=1))
     best = space @ torch.linalg.lstsq(operator.matrix @ space, data[:, None]).solution[:, 0]
-    solution = Cgls(n_steps=n_steps).solve(operator, data)
+    solution = Cgls(n_steps=n_steps).minimise(ProjectionMisfit(operator, data))
     assert residual_norm(operator, solution.value, data) == pytest.approx(
         residual_norm(operator, best, data), rel=1e-9
     )
@@ -83,7 +84,7 @@ def test_each_step_is_the_best_of_its_krylov_space(seed: int, n_steps: int) -> N
 def test_residual_never_grows_and_history_tells_the_truth(seed: int) -> None:
     operator, data = problem(seed)
     seen: list[Step] = []
-    solution = Cgls(n_steps=6).solve(operator, data, on_step=seen.append)
+    solution = Cgls(n_steps=6).minimise(ProjectionMisfit(operator, data), on_step=seen.append)
     norms = [step.objective for step in solution.history]
     assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(norms))
     assert len(solution.history) == solution.n_steps + 1
@@ -100,8 +101,8 @@ def test_warm_start_solves_for_what_is_left(seed: int, n_steps: int) -> None:
     operator, data = problem(seed)
     start = torch.randn(7, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)
     before = start.clone()
-    warm = Cgls(n_steps=n_steps).solve(operator, data, start=start)
-    cold = Cgls(n_steps=n_steps).solve(operator, data - operator.matrix @ start)
+    warm = Cgls(n_steps=n_steps).minimise(ProjectionMisfit(operator, data), start)
+    cold = Cgls(n_steps=n_steps).minimise(ProjectionMisfit(operator, data - operator.matrix @ start))
     torch.testing.assert_close(warm.value, start + cold.value, rtol=1e-9, atol=1e-9)
     assert torch.equal(start, before)
 
@@ -109,8 +110,8 @@ def test_warm_start_solves_for_what_is_left(seed: int, n_steps: int) -> None:
 def test_the_solution_is_a_start_with_nothing_to_do() -> None:
     operator, data = problem(0)
     solver = Cgls(n_steps=20, tolerance=1e-10)
-    found = solver.solve(operator, data)
-    again = solver.solve(operator, data, start=found.value)
+    found = solver.minimise(ProjectionMisfit(operator, data))
+    again = solver.minimise(ProjectionMisfit(operator, data), found.value)
     assert (again.status, again.n_steps) == (Status.CONVERGED, 0)
     assert again.history[0].applications == 3
     assert torch.equal(again.value, found.value)
@@ -118,20 +119,22 @@ def test_the_solution_is_a_start_with_nothing_to_do() -> None:
 
 def test_zero_data_give_zero_at_once() -> None:
     operator, data = problem(0)
-    solution = Cgls(n_steps=5).solve(operator, torch.zeros_like(data))
+    solution = Cgls(n_steps=5).minimise(ProjectionMisfit(operator, torch.zeros_like(data)))
     assert (solution.status, solution.n_steps) == (Status.CONVERGED, 0)
     assert torch.count_nonzero(solution.value) == 0
 
 
 def test_scaled_data_scale_the_solution() -> None:
     operator, data = problem(0)
-    one, three = (Cgls(n_steps=4).solve(operator, scale * data).value for scale in (1.0, 3.0))
+    one, three = (
+        Cgls(n_steps=4).minimise(ProjectionMisfit(operator, scale * data)).value for scale in (1.0, 3.0)
+    )
     torch.testing.assert_close(three, 3 * one, rtol=1e-12, atol=1e-12)
 
 
 def test_steps_that_run_out_are_a_status() -> None:
     operator, data = problem(0)
-    solution = Cgls(n_steps=2).solve(operator, data)
+    solution = Cgls(n_steps=2).minimise(ProjectionMisfit(operator, data))
     assert (solution.status, solution.n_steps) == (Status.STEP_LIMIT, 2)
 
 
@@ -141,7 +144,7 @@ def test_an_adjoint_that_is_none_is_a_breakdown_with_the_last_value() -> None:
             return 0 * super().forward(x)
 
     operator, data = problem(0)
-    solution = Cgls(n_steps=5).solve(NotAdjoint(operator.matrix), data)
+    solution = Cgls(n_steps=5).minimise(ProjectionMisfit(NotAdjoint(operator.matrix), data))
     assert (solution.status, solution.n_steps) == (Status.BREAKDOWN, 0)
     assert torch.count_nonzero(solution.value) == 0
 
@@ -149,18 +152,18 @@ def test_an_adjoint_that_is_none_is_a_breakdown_with_the_last_value() -> None:
 @pytest.mark.parametrize("n_good", [1, 2, 3, 4, 5])
 def test_an_operator_that_gives_nan_ends_the_run_at_the_last_good_value(n_good: int) -> None:
     operator, data = problem(0)
-    solution = Cgls(n_steps=5).solve(Dense(operator.matrix, spoiled=n_good), data)
+    solution = Cgls(n_steps=5).minimise(ProjectionMisfit(Dense(operator.matrix, spoiled=n_good), data))
     assert (solution.status, solution.n_steps) == (Status.DIVERGED, (n_good - 1) // 2)
     assert "not finite any more" in solution.reason
     expected = torch.zeros(7, dtype=torch.float64)
     if solution.n_steps > 0:
-        expected = Cgls(n_steps=solution.n_steps).solve(operator, data).value
+        expected = Cgls(n_steps=solution.n_steps).minimise(ProjectionMisfit(operator, data)).value
     assert torch.equal(solution.value, expected)
 
 
 def test_seconds_and_step_lengths_are_told() -> None:
     operator, data = problem(0)
-    history = Cgls(n_steps=4).solve(operator, data).history
+    history = Cgls(n_steps=4).minimise(ProjectionMisfit(operator, data)).history
     assert all(later.seconds > earlier.seconds for earlier, later in pairwise(history))
     assert history[0].step_size == 0 < min(step.step_size for step in history[1:])
 
@@ -168,7 +171,7 @@ def test_seconds_and_step_lengths_are_told() -> None:
 def test_float32_stays_float32_and_data_are_left_alone() -> None:
     operator, data = problem(0)
     single, before = data.float(), data.float()
-    solution = Cgls(n_steps=5).solve(Dense(operator.matrix.float()), single)
+    solution = Cgls(n_steps=5).minimise(ProjectionMisfit(Dense(operator.matrix.float()), single))
     assert solution.value.dtype == torch.float32
     assert torch.equal(single, before)
 
@@ -188,11 +191,29 @@ def test_impossible_tolerance_is_refused(tolerance: float) -> None:
 def test_data_and_start_that_do_not_fit_are_refused() -> None:
     operator, data = problem(0)
     solver = Cgls(n_steps=1)
-    with pytest.raises(ShapeError, match=r"Cgls\.solve: expected data \(row\) = \(12,\); got \(7,\)"):
-        solver.solve(operator, data[:7])
-    with pytest.raises(NonFiniteError, match=r"Cgls\.solve: expected data to be finite"):
-        solver.solve(operator, data * float("nan"))
-    with pytest.raises(ShapeError, match=r"Cgls\.solve: expected start \(column\) = \(7,\); got \(12,\)"):
-        solver.solve(operator, data, start=data)
-    with pytest.raises(DtypeError, match=r"Cgls\.solve: expected start of torch.float64"):
-        solver.solve(operator, data, start=torch.zeros(7))
+    with pytest.raises(ShapeError, match=r"ProjectionMisfit: expected data \(row\) = \(12,\); got \(7,\)"):
+        solver.minimise(ProjectionMisfit(operator, data[:7]))
+    with pytest.raises(NonFiniteError, match=r"ProjectionMisfit: expected data to be finite"):
+        solver.minimise(ProjectionMisfit(operator, data * float("nan")))
+    with pytest.raises(ShapeError, match=r"Cgls\.minimise: expected start \(column\) = \(7,\); got \(12,\)"):
+        solver.minimise(ProjectionMisfit(operator, data), data)
+    with pytest.raises(DtypeError, match=r"Cgls\.minimise: expected start of torch.float64"):
+        solver.minimise(ProjectionMisfit(operator, data), torch.zeros(7))
+
+
+@given(seed=SEEDS)
+def test_weights_are_those_of_a_scaled_problem(seed: int) -> None:
+    operator, data = problem(seed)
+    weights = torch.rand(12, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    expected = torch.linalg.pinv(weights.sqrt()[:, None] * operator.matrix) @ (weights.sqrt() * data)
+    misfit = ProjectionMisfit(operator, data, weights)
+    solution = Cgls(n_steps=40, tolerance=1e-13).minimise(misfit)
+    torch.testing.assert_close(solution.value, expected, rtol=1e-6, atol=1e-6)
+    assert solution.history[-1].objective == pytest.approx(misfit.value(solution.value), rel=1e-6)
+
+
+def test_another_objective_is_refused() -> None:
+    operator, data = problem(0)
+    misfit = ProjectionMisfit(operator, data)
+    with pytest.raises(DuotomoError, match=r"Cgls\.minimise: expected a ProjectionMisfit; got Sum\(shape="):
+        Cgls(n_steps=1).minimise(misfit + misfit)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import torch
 from duotomo.errors import DuotomoError, check_same, check_tensor
 from duotomo.objectives.norms import half_norm_sq
 from duotomo.objectives.objective import Objective, Product
-from duotomo.operators import Counted, LinearOperator
+from duotomo.operators import Counted, LinearOperator, Weighting
 
 
 class ProjectionMisfit(Objective):
@@ -18,9 +18,24 @@ class ProjectionMisfit(Objective):
     With w the inverse variance of each ray, this is the negative log likelihood of Gaussian noise, but for a
     constant. A value costs one application of A, a gradient one more, a curvature product two.
 
-    operator: A, from (z, y, x) to (view, v, u), or any other. data: p. weights: w, of the shape of the data;
-    None for 1. Zero leaves a ray out.
+    Parameters
+    ----------
+    operator : LinearOperator
+        A, from (z, y, x) to (view, v, u), or any other.
+    data : Tensor
+        p, (view, v, u): line integrals, of the operator's range.
+    weights : Tensor, optional
+        w, of the shape of the data; 1 unless given. Zero leaves a ray out.
 
+    Raises
+    ------
+    ShapeError, DtypeError, DeviceError, NonFiniteError
+        If data or weights do not fit the operator or each other.
+    DuotomoError
+        If a weight is negative.
+
+    Examples
+    --------
     >>> from duotomo.operators import Weighting
     >>> misfit = ProjectionMisfit(Weighting(torch.tensor([1.0, 2.0])), torch.tensor([1.0, 1.0]))
     >>> misfit.value_and_gradient(torch.tensor([1.0, 1.0])), misfit.applications
@@ -47,15 +62,51 @@ class ProjectionMisfit(Objective):
         check_same(type(self).__name__, name, x, device=self.data.device, dtype=self.data.dtype)
 
     def residual(self, x: torch.Tensor) -> torch.Tensor:
-        """Return `sqrt(w) (A x - p)`, whose squares F sums."""
+        """Return what F sums the squares of.
+
+        Parameters
+        ----------
+        x : Tensor
+            f, of the operator's domain.
+
+        Returns
+        -------
+        Tensor
+            `sqrt(w) (A x - p)`, of the operator's range.
+        """
         self.check(x)
         residual = self.operator(x).sub_(self.data)
         return residual if self._roots is None else residual.mul_(self._roots)
 
     def columns(self, directions: torch.Tensor) -> torch.Tensor:
-        """Return `sqrt(w) A d`, the derivatives of the residual along a batch of directions."""
+        """Return the derivatives of the residual along a batch of directions.
+
+        Parameters
+        ----------
+        directions : Tensor
+            d, (..., *domain).
+
+        Returns
+        -------
+        Tensor
+            `sqrt(w) A d`, (..., *range).
+        """
         images = self.operator(directions)
         return images if self._roots is None else images.mul_(self._roots)
+
+    def whitened(self) -> tuple[LinearOperator, torch.Tensor]:
+        """Return F as a least-squares problem, `F(x) = 1/2 |B x - b|^2`.
+
+        Returns
+        -------
+        operator : LinearOperator
+            `B = sqrt(W) A`, which counts its applications here.
+        data : Tensor
+            `b = sqrt(w) p`, of the shape of the data.
+        """
+        if self._roots is None:
+            return self.operator, self.data
+        return Weighting(self._roots) @ self.operator, self._roots * self.data
 
     def value(self, x: torch.Tensor) -> float:
         return half_norm_sq(self.residual(x))
@@ -72,7 +123,18 @@ class ProjectionMisfit(Objective):
         return self.hessian_product
 
     def hessian_product(self, d: torch.Tensor) -> torch.Tensor:
-        """Return `A^T w A d`."""
+        """Return the product of the Hessian, which is the same everywhere, with a direction.
+
+        Parameters
+        ----------
+        d : Tensor
+            Of the operator's domain.
+
+        Returns
+        -------
+        Tensor
+            `A^T w A d`.
+        """
         self.check(d, "d")
         image = self.operator(d)
         if self.weights is not None:
@@ -97,8 +159,27 @@ def photon_weights(projections: torch.Tensor, photons: float) -> torch.Tensor:
     """Return the inverse variance of each ray of `p = -log(n / photons)`, `w = photons exp(-p)`.
 
     n, the photons counted behind the object, has a Poisson distribution, so the variance of its logarithm is
-    1 / n to first order. projections: (view, v, u), or any shape. photons: that would reach a pixel in air.
+    1 / n to first order.
 
+    Parameters
+    ----------
+    projections : Tensor
+        p, (view, v, u), or any shape.
+    photons : float
+        That would reach a pixel in air.
+
+    Returns
+    -------
+    Tensor
+        w, of the shape of the projections.
+
+    Raises
+    ------
+    DuotomoError
+        If the photons are not positive and finite.
+
+    Examples
+    --------
     >>> photon_weights(torch.tensor([0.0, 0.6931472]), 1000.0)
     tensor([1000.,  500.])
     """

@@ -1,11 +1,21 @@
-"""Linear operators: projector, warps, weightings, and the algebra that composes them like the equation."""
+"""Linear operators: projector, warps, weightings, gradients, and the algebra that composes them."""
 
 from duotomo.operators.adjoint_gap import adjoint_gap
 from duotomo.operators.counted import Counted
+from duotomo.operators.gradient import Gradient
 from duotomo.operators.linear import LinearOperator
 from duotomo.operators.module import OperatorModule
 from duotomo.operators.projector import Projector
 from duotomo.operators.warp import Warp
 from duotomo.operators.weighting import Weighting
 
-__all__ = ["Counted", "LinearOperator", "OperatorModule", "Projector", "Warp", "Weighting", "adjoint_gap"]
+__all__ = [
+    "Counted",
+    "Gradient",
+    "LinearOperator",
+    "OperatorModule",
+    "Projector",
+    "Warp",
+    "Weighting",
+    "adjoint_gap",
+]

@@ -1,11 +1,12 @@
-"""What the algorithms share: lengths of rays, means over rays, misfits, and checks of settings."""
+"""What the algorithms share: lengths of rays, means over rays, misfits, and checks."""
 
 from __future__ import annotations
 
 import torch
 
 from duotomo.errors import DuotomoError, GeometryError
-from duotomo.operators import LinearOperator
+from duotomo.objectives import ProjectionMisfit
+from duotomo.operators import LinearOperator, Projector
 
 
 def ray_lengths(where: str, operator: LinearOperator, like: torch.Tensor) -> torch.Tensor:
@@ -29,12 +30,23 @@ def quotient(over: torch.Tensor, under: torch.Tensor) -> torch.Tensor:
     return torch.where(under > 0, over / under, torch.zeros((), dtype=over.dtype, device=over.device))
 
 
-def misfit(residual: torch.Tensor, weights: torch.Tensor | None) -> float:
+def half_square(residual: torch.Tensor, weights: torch.Tensor | None) -> float:
     """Return `1/2 sum of w r^2`, accumulated in double."""
     square = residual * residual
     if weights is not None:
         square *= weights
     return 0.5 * float(square.sum(dtype=torch.float64))
+
+
+def projector_of(where: str, misfit: ProjectionMisfit) -> Projector:
+    """Return the projector of a misfit; raise if it has another operator, which has no views."""
+    operator = misfit.operator.operator
+    if not isinstance(operator, Projector):
+        raise DuotomoError(
+            f"{where}: expected the misfit of a Projector, whose views it looks at; got {operator!r}. "
+            f"Pass ProjectionMisfit(Projector(grid, acquisition), projections)."
+        )
+    return operator
 
 
 def check_steps(where: str, name: str, count: int) -> None:

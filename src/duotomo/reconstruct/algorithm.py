@@ -6,7 +6,7 @@ from typing import Protocol
 
 import torch
 
-from duotomo.operators import Projector
+from duotomo.objectives import ProjectionMisfit
 from duotomo.solvers import OnStep, Solution
 
 
@@ -17,16 +17,28 @@ class Algorithm(Protocol):
     """
 
     def run(
-        self,
-        projector: Projector,
-        projections: torch.Tensor,
-        *,
-        weights: torch.Tensor | None,
-        start: torch.Tensor | None,
-        on_step: OnStep | None,
+        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Return the volume (z, y, x) found from `projections` (view, v, u), as the value of a `Solution`.
+        """Reconstruct a volume from the projections of one visit.
 
-        weights: inverse variances, (view, v, u), or None. start: (z, y, x), left as it is, or None.
+        Parameters
+        ----------
+        misfit : ProjectionMisfit
+            The projector A as `operator`, the line integrals p, (view, v, u), as `data`, and their inverse
+            variances, (view, v, u), or None, as `weights`.
+        start : Tensor, optional
+            Initial guess, (z, y, x) in 1/mm; left as it is.
+        on_step : callable, optional
+            Called with each `Step`.
+
+        Returns
+        -------
+        Solution
+            Its value is the volume, (z, y, x) in 1/mm.
+
+        Raises
+        ------
+        DuotomoError
+            If the algorithm has no use for the start or the weights, or these are none it can work with.
         """
         ...

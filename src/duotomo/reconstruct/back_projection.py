@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from duotomo.operators import Counted, Projector
-from duotomo.reconstruct._rays import misfit, quotient, ray_lengths, refuse_start
+from duotomo.objectives import ProjectionMisfit
+from duotomo.reconstruct._rays import half_square, quotient, ray_lengths, refuse_start
 from duotomo.solvers import History, OnStep, Solution, Status
 
 
@@ -18,31 +18,30 @@ class BackProjection:
     `f = A^T (w p / A 1) / A^T w`, w the weights, or ones: a weighted mean, in 1/mm, never outside the range
     of `p / A 1`. An even volume comes back as it is. Voxels that no ray meets are zero.
 
+    Examples
+    --------
     >>> BackProjection()
     BackProjection()
     """
 
     @torch.no_grad()
     def run(
-        self,
-        projector: Projector,
-        projections: torch.Tensor,
-        *,
-        weights: torch.Tensor | None,
-        start: torch.Tensor | None,
-        on_step: OnStep | None,
+        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Return the back projection, one step; start is refused. Objective: `1/2 sum of w (A f - p)^2`."""
+        """Project back, in one step; see `Algorithm.run`. A start is refused.
+
+        In the history, objective is `1/2 sum of w (A f - p)^2`.
+        """
         refuse_start("BackProjection", start)
-        operator = Counted(projector)
-        history = History(lambda: operator.applications, on_step)
-        history.start(objective=misfit(projections, weights))
+        operator, projections, weights = misfit.operator, misfit.data, misfit.weights
+        history = History(lambda: misfit.applications, on_step)
+        history.start(objective=half_square(projections, weights))
         # Rays beside the grid say nothing about it, and do not count in the mean: A^T never reads them.
         means = quotient(projections, ray_lengths("BackProjection", operator, projections))
         if weights is not None:
             means *= weights
         total = operator.adjoint(torch.ones_like(projections) if weights is None else weights)
         volume = quotient(operator.adjoint(means), total)
-        value = misfit(operator(volume).sub_(projections), weights)
+        value = half_square(operator(volume).sub_(projections), weights)
         history.add(objective=value, step_size=1.0)
         return history.solution(volume, Status.CONVERGED, "A direct method: there is nothing to repeat.")

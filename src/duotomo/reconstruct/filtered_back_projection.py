@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid, pixel_to_world
-from duotomo.operators import Counted, Projector
-from duotomo.reconstruct._rays import check_seen, misfit, quotient, refuse_start
+from duotomo.objectives import ProjectionMisfit
+from duotomo.reconstruct._rays import check_seen, half_square, projector_of, quotient, refuse_start
 from duotomo.reconstruct.windows import hann
 from duotomo.solvers import History, OnStep, Solution, Status
 
@@ -39,8 +39,13 @@ class FilteredBackProjection:
     right. Views count by their share of T. M changes with height, by a few percent from the middle to the
     top; that is left out. u must run along the tube's travel. Values may be negative.
 
-    window: `hann`, `ramp`, or any function of the share of the highest frequency.
+    Parameters
+    ----------
+    window : callable
+        `hann`, `ramp`, or any function of the share of the highest frequency.
 
+    Examples
+    --------
     >>> from duotomo.reconstruct import ramp
     >>> sharpest = FilteredBackProjection(window=ramp)
     """
@@ -49,35 +54,29 @@ class FilteredBackProjection:
 
     @torch.no_grad()
     def run(
-        self,
-        projector: Projector,
-        projections: torch.Tensor,
-        *,
-        weights: torch.Tensor | None,
-        start: torch.Tensor | None,
-        on_step: OnStep | None,
+        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Return the filtered back projection, one step; start and weights are refused.
+        """Filter and project back, in one step; see `Algorithm.run`. A start and weights are refused.
 
-        Objective: `1/2 |A f - p|^2`.
+        In the history, objective is `1/2 |A f - p|^2`.
         """
         where = "FilteredBackProjection"
         refuse_start(where, start)
-        if weights is not None:
+        if misfit.weights is not None:
             raise DuotomoError(
                 f"{where}: expected no weights; got some. A filter treats all rays alike: leave them out, "
                 f"or choose an iterative algorithm."
             )
-        operator = Counted(projector)
-        history = History(lambda: operator.applications, on_step)
-        history.start(objective=misfit(projections, None))
+        projector, operator, projections = projector_of(where, misfit), misfit.operator, misfit.data
+        history = History(lambda: misfit.applications, on_step)
+        history.start(objective=half_square(projections, None))
         shares, slopes = _slope_shares(projector.grid, projector.acquisition)
         per_view = torch.as_tensor(shares).to(projections)[:, None, None]
         filtered = self._filter(projector.grid, projector.acquisition, projections, slopes).mul_(per_view)
         total = operator.adjoint(per_view.expand(projections.shape).contiguous())
         check_seen(where, total)
         volume = quotient(operator.adjoint(filtered), total)
-        value = misfit(operator(volume).sub_(projections), None)
+        value = half_square(operator(volume).sub_(projections), None)
         history.add(objective=value, step_size=1.0)
         return history.solution(volume, Status.CONVERGED, "A direct method: there is nothing to repeat.")
 

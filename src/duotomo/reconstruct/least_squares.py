@@ -6,18 +6,23 @@ from dataclasses import dataclass
 
 import torch
 
-from duotomo import solvers
-from duotomo.operators import LinearOperator, Projector, Weighting
-from duotomo.solvers import OnStep, Solution
+from duotomo.objectives import ProjectionMisfit
+from duotomo.solvers import Cgls, OnStep, Solution
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeastSquares:
-    """Minimise `1/2 sum of w (A f - p)^2` by the solver `duotomo.solvers.Cgls`.
+    """Minimise `1/2 sum of w (A f - p)^2` by the solver `duotomo.solvers.Cgls`. Values may be negative.
 
-    n_steps: at most so many; few regularise, many fit the noise. tolerance: the solver's. Values may be
-    negative.
+    Parameters
+    ----------
+    n_steps : int
+        Steps, at most; few regularise, many fit the noise.
+    tolerance : float
+        The solver's.
 
+    Examples
+    --------
     >>> LeastSquares(n_steps=20)
     LeastSquares(n_steps=20, tolerance=0.0)
     """
@@ -28,22 +33,11 @@ class LeastSquares:
     def __post_init__(self) -> None:
         self._solver()
 
-    def _solver(self) -> solvers.Cgls:
-        return solvers.Cgls(n_steps=self.n_steps, tolerance=self.tolerance)
+    def _solver(self) -> Cgls:
+        return Cgls(n_steps=self.n_steps, tolerance=self.tolerance)
 
     def run(
-        self,
-        projector: Projector,
-        projections: torch.Tensor,
-        *,
-        weights: torch.Tensor | None,
-        start: torch.Tensor | None,
-        on_step: OnStep | None,
+        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Return the solver's solution, from `start` (zero when not given)."""
-        operator: LinearOperator = projector
-        data = projections
-        if weights is not None:
-            roots = torch.sqrt(weights)
-            operator, data = Weighting(roots) @ projector, roots * projections
-        return self._solver().solve(operator, data, start=start, on_step=on_step)
+        """Minimise the misfit; see `Algorithm.run`. Without a start, from zero."""
+        return self._solver().minimise(misfit, start, on_step=on_step)

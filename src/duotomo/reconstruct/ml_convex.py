@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.operators import Counted, LinearOperator, Projector
+from duotomo.objectives import ProjectionMisfit
+from duotomo.operators import LinearOperator
 from duotomo.reconstruct._rays import check_steps, ray_lengths
 from duotomo.solvers import History, OnStep, Solution, Status
 
@@ -30,9 +31,21 @@ class MlConvex:
     does (H. Erdogan and J. Fessler, IEEE Trans. Med. Imaging 18, 1999): the likelihood never falls, and
     positive voxels stay positive.
 
-    photons: per ray without object. Alone it scales the likelihood and nothing else; weights, which are the
-    expected counts y, take its place.
+    Parameters
+    ----------
+    n_steps : int
+        Updates.
+    photons : float
+        Per ray without object. Alone it scales the likelihood and nothing else; weights, which are the
+        expected counts y, take its place.
 
+    Raises
+    ------
+    DuotomoError
+        If there are no steps or no photons.
+
+    Examples
+    --------
     >>> MlConvex(n_steps=10)
     MlConvex(n_steps=10, photons=250000.0)
     """
@@ -49,21 +62,16 @@ class MlConvex:
 
     @torch.no_grad()
     def run(
-        self,
-        projector: Projector,
-        projections: torch.Tensor,
-        *,
-        weights: torch.Tensor | None,
-        start: torch.Tensor | None,
-        on_step: OnStep | None,
+        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Return the volume after `n_steps`, from `start`, or from the even volume of the same mean.
+        """Make `n_steps` updates; see `Algorithm.run`.
 
-        Objective: the negative log likelihood, less its least value for any t, `sum of y (e^(p - t) - 1 -
-        (p - t))`. start: not negative; what is zero stays zero.
+        The start may not be negative, and what is zero stays zero; without one, the even volume of the same
+        mean. In the history, objective is the negative log likelihood, less its least value for any t,
+        `sum of y (e^(p - t) - 1 - (p - t))`.
         """
-        operator = Counted(projector)
-        history = History(lambda: operator.applications, on_step)
+        operator, projections, weights = misfit.operator, misfit.data, misfit.weights
+        history = History(lambda: misfit.applications, on_step)
         volume, line = _start(operator, projections, weights, start)
         counts = self.photons * torch.exp(-projections) if weights is None else weights
         blank = counts * torch.exp(projections)

@@ -10,7 +10,7 @@ from duotomo.errors import DuotomoError
 from duotomo.operators import LinearOperator
 
 KAPPA = 1.0
-"""The prior's pull on a voxel, in units of the pull of noise alone."""
+"""The weight of total variation, in units of the RMS of the noise gradient."""
 
 LEAST_PATCHES = 16
 _SHADOW = 0.01
@@ -19,7 +19,7 @@ _MEDIAN = 0.6745
 
 
 def noise_level(projections: torch.Tensor, weights: torch.Tensor | None = None) -> float:
-    """Return the standard deviation of the noise in projections, (view, v, u).
+    """Return the standard deviation of the noise in projections.
 
     The median of |d| / 0.6745 over patches of 3 x 3 pixels, all of them above 1 % of the largest value, where
     d, a sixth of the second difference along u of the second difference along v, has the variance of white
@@ -27,9 +27,26 @@ def noise_level(projections: torch.Tensor, weights: torch.Tensor | None = None) 
     linear along v or along u drops out, and the median leaves the few patches on edges out. Where detail of
     the size of a pixel outweighs the noise, the level comes out too high.
 
-    weights: inverse variances. Then d is divided by what they expect of it, and about 1 is returned if they
-    are right. A pixel of weight zero is left out.
+    Parameters
+    ----------
+    projections : Tensor
+        Line integrals, (view, v, u).
+    weights : Tensor, optional
+        Inverse variances, (view, v, u). Then d is divided by what they expect of it, and about 1 is returned
+        if they are right. A pixel of weight zero is left out.
 
+    Returns
+    -------
+    float
+        In the units of the projections; with weights, relative to what they say.
+
+    Raises
+    ------
+    DuotomoError
+        If fewer than 16 patches lie behind the object.
+
+    Examples
+    --------
     >>> noise = 0.02 * torch.randn(2, 80, 90, generator=torch.Generator().manual_seed(0))
     >>> abs(noise_level(1.0 + noise) / 0.02 - 1) < 0.05
     True
@@ -66,15 +83,37 @@ def total_variation_weight(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> float:
-    """Return the weight of total variation whose pull on a voxel is `kappa` times that of noise alone.
+    """Return the weight of total variation that balances `kappa` times the RMS of the noise gradient.
 
     `kappa * rms over voxels of A^T W n`, n white noise of standard deviation sigma, or sigma / sqrt(w) with
     weights `W = diag(w)`: the gradient of the misfit that noise leaves at the true volume. The gradient of
     total variation is about 1. One application of the adjoint, to noise that is always the same.
 
-    weights: inverse variances, of the projector's range; without them the noise is made on `device`, as
-    `dtype`.
+    Parameters
+    ----------
+    projector : LinearOperator
+        A.
+    sigma : float
+        Standard deviation of the noise, from `noise_level`.
+    weights : Tensor, optional
+        Inverse variances, of the projector's range.
+    kappa : float
+        Factor.
+    device, dtype
+        Where and in which precision the noise is made; without weights only, which have their own.
 
+    Returns
+    -------
+    float
+        In the units of the misfit's gradient.
+
+    Raises
+    ------
+    DuotomoError
+        If sigma or kappa is negative or not finite.
+
+    Examples
+    --------
     >>> from duotomo.operators import Weighting
     >>> A = Weighting(torch.full((50, 50), 3.0))
     >>> round(total_variation_weight(A, 0.1), 1), round(total_variation_weight(A, 0.1, kappa=10.0))
@@ -91,8 +130,9 @@ def total_variation_weight(
     noise = sigma * torch.randn(projector.range, generator=generator, device=device, dtype=dtype)
     if weights is not None:
         noise *= torch.sqrt(weights)
-    pull = projector.adjoint(noise)
-    return kappa * float(torch.linalg.vector_norm(pull, dtype=torch.float64)) / math.sqrt(pull.numel())
+    gradient = projector.adjoint(noise)
+    norm = float(torch.linalg.vector_norm(gradient, dtype=torch.float64))
+    return kappa * norm / math.sqrt(gradient.numel())
 
 
 def _too_few(n_patches: int) -> DuotomoError:

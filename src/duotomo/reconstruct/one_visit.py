@@ -6,6 +6,7 @@ import torch
 
 from duotomo.errors import DuotomoError, check_same, check_tensor
 from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.objectives import ProjectionMisfit
 from duotomo.operators import Projector
 from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.solvers import OnStep, Solution
@@ -23,12 +24,39 @@ def reconstruct(
     start: torch.Tensor | None = None,
     on_step: OnStep | None = None,
 ) -> Solution:
-    """Return the volume of one visit as the value of a `Solution`: f with `A f = p`, as `algorithm` means it.
+    """Reconstruct the volume of one visit: f with `A f = p`, as `algorithm` means it.
 
-    projections: line integrals, (view, v, u), of `acquisition.shape`; the volume, (z, y, x) in 1/mm, has
-    their precision and device. weights: inverse variance of each ray, (view, v, u). start: (z, y, x), for
-    algorithms that iterate. on_step: called after each step.
+    Parameters
+    ----------
+    projections : Tensor
+        p, line integrals, (view, v, u), of `acquisition.shape`.
+    grid : VolumeGrid
+        Where the volume lives.
+    acquisition : Acquisition
+        How the projections were taken.
+    algorithm : Algorithm
+        Such as `Sart(n_sweeps=3)`.
+    weights : Tensor, optional
+        Inverse variance of each ray, (view, v, u); zero leaves a ray out.
+    start : Tensor, optional
+        Initial guess, (z, y, x) in 1/mm, for algorithms that iterate.
+    on_step : callable, optional
+        Called with each `Step`.
 
+    Returns
+    -------
+    Solution
+        Its value is the volume, (z, y, x) in 1/mm, of the precision and on the device of the projections.
+
+    Raises
+    ------
+    ShapeError, DtypeError, DeviceError, NonFiniteError
+        If the tensors do not fit the geometry or each other.
+    DuotomoError
+        If there is nothing in the beam, a weight is negative, or all are zero.
+
+    Examples
+    --------
     >>> from duotomo.geometry import paper
     >>> from duotomo.phantoms import Ellipsoid
     >>> from duotomo.reconstruct import Sart
@@ -60,5 +88,5 @@ def reconstruct(
     if start is not None:
         check_tensor(_WHERE, "start", start, shape=grid.shape, axes=("z", "y", "x"), batch_ok=False)
         check_same(_WHERE, "start", start, device=device, dtype=dtype)
-    projector = Projector(grid=grid, acquisition=acquisition)
-    return algorithm.run(projector, projections, weights=weights, start=start, on_step=on_step)
+    misfit = ProjectionMisfit(Projector(grid, acquisition), projections, weights)
+    return algorithm.run(misfit, start, on_step)

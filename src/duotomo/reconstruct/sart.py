@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from duotomo.errors import DuotomoError
+from duotomo.objectives import ProjectionMisfit
 from duotomo.operators import Counted, Projector
-from duotomo.reconstruct._rays import check_steps, misfit, quotient, ray_lengths
+from duotomo.reconstruct._rays import check_steps, half_square, projector_of, quotient, ray_lengths
 from duotomo.solvers import History, OnStep, Solution, Status
 
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -24,8 +25,22 @@ class Sart:
     golden ratio. Rays that cross less than half of a voxel's shortest edge are left out: they carry noise
     and little else. One volume per view is kept, the divisors.
 
-    n_sweeps: through all views. relaxation: above 0, below 2; smaller is slower and less noisy.
+    Parameters
+    ----------
+    n_sweeps : int
+        Sweeps through all views.
+    relaxation : float
+        Above 0, below 2; smaller is slower and less noisy.
+    nonnegative : bool
+        Whether negative values become zero.
 
+    Raises
+    ------
+    DuotomoError
+        If there are no sweeps, or the relaxation is out of bounds.
+
+    Examples
+    --------
     >>> Sart(n_sweeps=3)
     Sart(n_sweeps=3, relaxation=1.0, nonnegative=True)
     """
@@ -43,21 +58,16 @@ class Sart:
 
     @torch.no_grad()
     def run(
-        self,
-        projector: Projector,
-        projections: torch.Tensor,
-        *,
-        weights: torch.Tensor | None,
-        start: torch.Tensor | None,
-        on_step: OnStep | None,
+        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Return the volume after the last sweep, from `start` (zero when not given); a step is a sweep.
+        """Sweep through the views, a step for each sweep; see `Algorithm.run`. Without a start, from zero.
 
-        Objective: `1/2 sum of w (A f - p)^2`, in each view as the sweep found it, before its correction.
-        Applications: one is all views forward or all views back.
+        In the history, objective is `1/2 sum of w (A f - p)^2`, in each view as the sweep found it, before
+        its correction, and an application is all views forward or all views back.
         """
+        projector, projections, weights = projector_of("Sart", misfit), misfit.data, misfit.weights
         grid, acquisition = projector.grid, projector.acquisition
-        whole, views = Counted(projector), [Counted(Projector(grid, one)) for one in acquisition]
+        whole, views = misfit.operator, [Counted(Projector(grid, one)) for one in acquisition]
 
         def applications() -> int:
             return whole.applications + sum(view.applications for view in views) // len(views)
@@ -69,7 +79,7 @@ class Sart:
         else:
             volume = start.clone()
             residual = torch.cat([view(volume) for view in views]).sub_(projections)
-        history.start(objective=misfit(residual, weights))
+        history.start(objective=half_square(residual, weights))
         lengths = ray_lengths("Sart", whole, projections)
         shares = (lengths > min(grid.spacing_mm) / 2).to(projections)
         if weights is not None:
@@ -80,7 +90,7 @@ class Sart:
             value = 0.0
             for i in spread_order(len(views)):
                 error = projections[i] - views[i](volume)[0]
-                value += misfit(error, None if weights is None else weights[i])
+                value += half_square(error, None if weights is None else weights[i])
                 volume += quotient(views[i].adjoint((error * factors[i])[None]), divisors[i])
                 if self.nonnegative:
                     volume.clamp_(min=0)

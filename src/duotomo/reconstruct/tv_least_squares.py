@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.operators import Projector
+from duotomo.objectives import ProjectionMisfit, TotalVariation
+from duotomo.reconstruct._rays import projector_of
 from duotomo.reconstruct.noise import KAPPA, noise_level, total_variation_weight
 from duotomo.solvers import OnStep, PrimalDual, Solution, Step
 
@@ -17,9 +18,27 @@ from duotomo.solvers import OnStep, PrimalDual, Solution, Step
 class TvLeastSquares:
     """Minimise `1/2 sum of w (A f - p)^2 + tv_weight * TV(f)` over `f >= 0` by `duotomo.solvers.PrimalDual`.
 
-    n_steps, tolerance: the solver's. tv_weight: None takes it from the data, `kappa` times the pull of their
-    noise (`noise_level`, `total_variation_weight`). depth_weight: factor of the differences along z.
+    Parameters
+    ----------
+    n_steps : int
+        Steps, at most.
+    tolerance : float
+        The solver's.
+    tv_weight : float, optional
+        Weight of total variation; unless given, `kappa` times the RMS of the noise gradient, from the data
+        (`noise_level`, `total_variation_weight`).
+    kappa : float
+        Its factor.
+    depth_weight : float
+        Factor of the differences along z.
 
+    Raises
+    ------
+    DuotomoError
+        If a setting is negative or not finite.
+
+    Examples
+    --------
     >>> TvLeastSquares(n_steps=100)
     TvLeastSquares(n_steps=100, tolerance=0.0001, tv_weight=None, kappa=1.0, depth_weight=1.0)
     """
@@ -44,38 +63,32 @@ class TvLeastSquares:
 
     @torch.no_grad()
     def run(
-        self,
-        projector: Projector,
-        projections: torch.Tensor,
-        *,
-        weights: torch.Tensor | None,
-        start: torch.Tensor | None,
-        on_step: OnStep | None,
+        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Return the solver's solution, from `start` (zero when not given).
+        """Minimise misfit and total variation; see `Algorithm.run`. Without a start, from zero.
 
         The adjoint that chose tv_weight counts as one application.
         """
-        tv_weight, cost = self.tv_weight, 0
+        tv_weight, before = self.tv_weight, misfit.applications
         if tv_weight is None:
-            sigma = noise_level(projections, weights)
-            device, dtype = projections.device, projections.dtype
+            sigma = noise_level(misfit.data, misfit.weights)
             tv_weight = total_variation_weight(
-                projector, sigma, weights, kappa=self.kappa, device=device, dtype=dtype
+                misfit.operator,
+                sigma,
+                misfit.weights,
+                kappa=self.kappa,
+                device=misfit.data.device,
+                dtype=misfit.data.dtype,
             )
-            cost = 1
+        cost = misfit.applications - before
 
         def dearer(step: Step) -> Step:
             return replace(step, applications=step.applications + cost)
 
-        solution = self._solver().solve(
-            projector,
-            projections,
-            tv_weight=tv_weight,
-            grid=projector.grid,
-            weights=weights,
-            depth_weight=self.depth_weight,
-            start=start,
+        grid = projector_of("TvLeastSquares", misfit).grid
+        solution = self._solver().minimise(
+            misfit + tv_weight * TotalVariation(grid, depth_weight=self.depth_weight),
+            start,
             on_step=None if on_step is None else lambda step: on_step(dearer(step)),
         )
         return replace(solution, history=tuple(dearer(step) for step in solution.history))

@@ -8,6 +8,18 @@ import torch
 def ramp(share: torch.Tensor) -> torch.Tensor:
     """Return ones: the ramp as it is, sharpest and noisiest.
 
+    Parameters
+    ----------
+    share : Tensor
+        Frequencies as shares of the highest.
+
+    Returns
+    -------
+    Tensor
+        Gain at each of them.
+
+    Examples
+    --------
     >>> ramp(torch.tensor([0.0, 0.5, 1.0]))
     tensor([1., 1., 1.])
     """
@@ -17,6 +29,18 @@ def ramp(share: torch.Tensor) -> torch.Tensor:
 def hann(share: torch.Tensor) -> torch.Tensor:
     """Return `cos^2(pi share / 2)`: half at half the highest frequency, nothing at the highest.
 
+    Parameters
+    ----------
+    share : Tensor
+        Frequencies as shares of the highest.
+
+    Returns
+    -------
+    Tensor
+        Gain at each of them.
+
+    Examples
+    --------
     >>> hann(torch.tensor([0.0, 0.5, 1.0])).round(decimals=6)
     tensor([1.0000, 0.5000, 0.0000])
     """

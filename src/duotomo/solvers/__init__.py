@@ -1,4 +1,4 @@
-"""Solvers: frozen settings with a `minimise` or a `solve`, which return a `Solution` whatever happened."""
+"""Solvers: frozen settings with a `minimise`, which returns a `Solution` whatever happened."""
 
 from duotomo.solvers.cgls import Cgls
 from duotomo.solvers.gauss_newton import GaussNewton

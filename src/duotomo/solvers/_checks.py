@@ -6,7 +6,8 @@ import math
 
 import torch
 
-from duotomo.errors import DuotomoError, check_tensor
+from duotomo.errors import DuotomoError, check_same, check_tensor
+from duotomo.objectives import ProjectionMisfit
 
 
 def check_counts(where: str, **counts: int) -> None:
@@ -34,11 +35,29 @@ def check_first_step(where: str, first_step: float) -> None:
         )
 
 
-def check_start(where: str, start: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+def check_start(
+    where: str, start: torch.Tensor, shape: tuple[int, ...], axes: tuple[str, ...] | None = None
+) -> torch.Tensor:
     """Return a contiguous copy of the start, without history; raise if it does not fit the objective."""
-    axes = tuple(f"axis {i}" for i in range(len(shape)))
+    axes = axes or tuple(f"axis {i}" for i in range(len(shape)))
     check_tensor(where, "start", start, shape=shape, axes=axes, batch_ok=False)
     return start.detach().clone(memory_format=torch.contiguous_format)
+
+
+def check_data_term(where: str, objective: object, instead: str) -> ProjectionMisfit:
+    """Return the objective; raise unless it is the misfit of projections. instead: what to do otherwise."""
+    if not isinstance(objective, ProjectionMisfit):
+        raise DuotomoError(f"{where}: expected a ProjectionMisfit; got {objective!r}. {instead}")
+    return objective
+
+
+def start_or_none(where: str, start: torch.Tensor | None, misfit: ProjectionMisfit) -> torch.Tensor | None:
+    """Return a copy of the start, if there is one; raise unless it is such as the data are."""
+    if start is None:
+        return None
+    x = check_start(where, start, misfit.shape, misfit.axes)
+    check_same(where, "start", x, device=misfit.data.device, dtype=misfit.data.dtype)
+    return x
 
 
 def norm(tensor: torch.Tensor) -> float:

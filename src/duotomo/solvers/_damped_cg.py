@@ -41,7 +41,7 @@ def newton_step(
     gamma = dot(residual, preconditioned)
     direction, search = torch.zeros_like(residual), preconditioned.clone()
     # M p follows p by p's own recurrence, z replaced by M z = r, so M itself is never applied.
-    metric_of_search = residual.clone() if precondition is not None and damping > 0 else search
+    m_search = residual.clone() if precondition is not None and damping > 0 else search
     goal, decrease, mu = tolerance**2 * gamma, 0.0, 0.0
     # |d|_M^2, <d, p>_M and |p|_M^2, by recurrence (Conn, Gould and Toint, Trust-Region Methods, 7.5.1).
     direction_sq, product, search_sq = 0.0, 0.0, gamma
@@ -56,7 +56,7 @@ def newton_step(
         if not 0 < bend < math.inf:
             break
         if mu > 0:
-            image.add_(metric_of_search, alpha=mu)
+            image.add_(m_search, alpha=mu)
         alpha = gamma / bend
         direction.add_(search, alpha=alpha)
         residual.sub_(image, alpha=alpha)
@@ -70,8 +70,8 @@ def newton_step(
         gamma, gamma_before = dot(residual, preconditioned), gamma
         beta = gamma / gamma_before
         search.mul_(beta).add_(preconditioned)
-        if metric_of_search is not search:
-            metric_of_search.mul_(beta).add_(residual)
+        if m_search is not search:
+            m_search.mul_(beta).add_(residual)
         product *= beta
         search_sq = gamma + beta**2 * search_sq
     # The damped model fell by the sum of alpha gamma / 2; the undamped one also by what damping cost.

@@ -4,11 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
+from duotomo.solvers._checks import check_counts, check_tolerances
 from duotomo.solvers.history import History, OnStep
 from duotomo.solvers.solution import Solution, Status
+
+
+class _CountsApplications(Protocol):
+    @property
+    def applications(self) -> int: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """What the solvers that go down an objective have in common: when they stop."""
+
+    n_steps: int
+    tolerance: float = 1e-6
+    gradient_tolerance: float = 1e-6
+
+    def __post_init__(self) -> None:
+        where = type(self).__name__
+        check_counts(where, n_steps=self.n_steps)
+        check_tolerances(where, tolerance=self.tolerance, gradient_tolerance=self.gradient_tolerance)
+
+    def _progress(self, objective: _CountsApplications, on_step: OnStep | None) -> Progress:
+        return Progress(
+            n_steps=self.n_steps,
+            applications=lambda: objective.applications,
+            on_step=on_step,
+            tolerance=self.tolerance,
+            gradient_tolerance=self.gradient_tolerance,
+        )
 
 
 class Progress:

@@ -11,7 +11,7 @@ import torch
 
 from duotomo.solvers._checks import check_counts, check_start, check_tolerances, norm, rounding
 from duotomo.solvers._damped_cg import Product, newton_step
-from duotomo.solvers._progress import Progress
+from duotomo.solvers._progress import Descent
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.solution import Solution, Status
 
@@ -25,40 +25,43 @@ _MOST_REJECTIONS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussNewton:
+class GaussNewton(Descent):
     """Minimise an objective by steps d that solve `(H + mu M) d = -g`, H its curvature at x.
 
     The system is solved by preconditioned conjugate gradients, only as far as it pays. A trial is accepted
     if the objective falls by more than a small part of what the model promised; mu falls after good trials
     and grows after bad ones. The objective never grows. A rejected trial counts as a step.
 
-    n_steps: trials, at most. inner_steps: curvature products in each, at most. inner_tolerance: by how much
-    the residual of the system has to fall. tolerance: converged once a step lowers the objective by no more
-    than this part of it. gradient_tolerance: converged once the gradient has fallen to this part of its norm
-    at the start. damping: mu at the start, in units of `p.H p / p.M p`, `p = -M^-1 g`.
+    Parameters
+    ----------
+    n_steps : int
+        Trials, at most.
+    inner_steps : int
+        Curvature products in each, at most.
+    inner_tolerance : float
+        By how much the residual of the system has to fall.
+    tolerance : float
+        Converged once a step lowers the objective by no more than this part of it.
+    gradient_tolerance : float
+        Converged once the gradient has fallen to this part of its norm at the start.
+    damping : float
+        mu at the start, in units of `p.H p / p.M p`, `p = -M^-1 g`.
 
+    Examples
+    --------
     >>> from duotomo.solvers import GaussNewton
     >>> GaussNewton(n_steps=5, inner_steps=10).damping
     0.0
     """
 
-    n_steps: int
     inner_steps: int
     inner_tolerance: float = 0.1
-    tolerance: float = 1e-6
-    gradient_tolerance: float = 1e-6
     damping: float = 0.0
 
     def __post_init__(self) -> None:
-        where = "GaussNewton"
-        check_counts(where, n_steps=self.n_steps, inner_steps=self.inner_steps)
-        check_tolerances(
-            where,
-            inner_tolerance=self.inner_tolerance,
-            tolerance=self.tolerance,
-            gradient_tolerance=self.gradient_tolerance,
-            damping=self.damping,
-        )
+        super().__post_init__()
+        check_counts("GaussNewton", inner_steps=self.inner_steps)
+        check_tolerances("GaussNewton", inner_tolerance=self.inner_tolerance, damping=self.damping)
 
     @torch.no_grad()
     def minimise(
@@ -69,18 +72,31 @@ class GaussNewton:
         precondition: Callable[[torch.Tensor], Product] | None = None,
         on_step: OnStep | None = None,
     ) -> Solution:
-        """Return the `Solution` for an objective with a curvature, from `start`, which is left as it is.
+        """Minimise an objective that has a curvature from an initial guess.
 
-        precondition: called with x after each accepted step; returns `r -> M^-1 r`, symmetric, positive
-        definite and near `H^-1`. Without it, M is the identity. on_step is called after each step.
+        Parameters
+        ----------
+        objective : Objective
+            What is minimised.
+        start : Tensor
+            Initial guess, of the objective's shape; left as it is.
+        precondition : callable, optional
+            Called with x after each accepted step; returns the preconditioner, `r -> M^-1 r`, symmetric,
+            positive definite and near `H^-1`. Without it, M is the identity.
+        on_step : callable, optional
+            Called with each `Step`.
+
+        Returns
+        -------
+        Solution
+            Whatever happened: not converging is a status.
+
+        Raises
+        ------
+        ShapeError, DtypeError, NonFiniteError
+            If the start does not fit the objective.
         """
-        progress = Progress(
-            n_steps=self.n_steps,
-            applications=lambda: objective.applications,
-            on_step=on_step,
-            tolerance=self.tolerance,
-            gradient_tolerance=self.gradient_tolerance,
-        )
+        progress = self._progress(objective, on_step)
         x = check_start("GaussNewton.minimise", start, objective.shape)
         value, gradient = objective.value_and_gradient(x)
         if solution := progress.begin(x, value, norm(gradient)):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from duotomo.solvers._checks import check_counts, check_first_step, check_start, check_tolerances, dot, norm
-from duotomo.solvers._progress import Progress
+from duotomo.solvers._checks import check_counts, check_first_step, check_start, dot, norm
+from duotomo.solvers._progress import Descent
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.line_search import NotFound, StrongWolfe
 from duotomo.solvers.solution import Solution
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lbfgs:
+class Lbfgs(Descent):
     """Minimise an objective by steps along `-B g`, B the inverse Hessian that the last steps suggest.
 
     With `s = x_{k+1} - x_k`, `y = g_{k+1} - g_k` and `rho = 1 / s.y` of the last `memory` steps,
@@ -29,26 +29,36 @@ class Lbfgs:
 
     P the identity, or what `minimise` is given. The objective never grows by more than rounding.
 
-    n_steps: at most so many. tolerance: converged once a step lowers the objective by no more than this part
-    of it. gradient_tolerance: converged once the gradient has fallen to this part of its norm at the start.
-    first_step: length of the first trial, in the units of x. line_search: how far each step goes.
+    Parameters
+    ----------
+    n_steps : int
+        Steps, at most.
+    memory : int
+        Steps that B is made of.
+    tolerance : float
+        Converged once a step lowers the objective by no more than this part of it.
+    gradient_tolerance : float
+        Converged once the gradient has fallen to this part of its norm at the start.
+    first_step : float
+        Length of the first trial, in the units of x.
+    line_search : StrongWolfe
+        Chooses the step size.
 
+    Examples
+    --------
     >>> Lbfgs(n_steps=50).memory
     8
     """
 
-    n_steps: int
     memory: int = 8
     tolerance: float = 1e-9
-    gradient_tolerance: float = 1e-6
     first_step: float = 1.0
     line_search: StrongWolfe = field(default_factory=StrongWolfe)
 
     def __post_init__(self) -> None:
-        where = "Lbfgs"
-        check_counts(where, n_steps=self.n_steps, memory=self.memory)
-        check_tolerances(where, tolerance=self.tolerance, gradient_tolerance=self.gradient_tolerance)
-        check_first_step(where, self.first_step)
+        super().__post_init__()
+        check_counts("Lbfgs", memory=self.memory)
+        check_first_step("Lbfgs", self.first_step)
 
     @torch.no_grad()
     def minimise(
@@ -59,18 +69,31 @@ class Lbfgs:
         precondition: Callable[[torch.Tensor], torch.Tensor] | None = None,
         on_step: OnStep | None = None,
     ) -> Solution:
-        """Return the `Solution` from `start`, which is left as it is.
+        """Minimise an objective from an initial guess.
 
-        precondition: `r -> P r`, symmetric and positive definite, near the inverse Hessian but for a factor;
-        it returns a new tensor. on_step is called after each step.
+        Parameters
+        ----------
+        objective : Objective
+            What is minimised.
+        start : Tensor
+            Initial guess, of the objective's shape; left as it is.
+        precondition : callable, optional
+            The preconditioner, `r -> P r`, symmetric, positive definite and near the inverse Hessian but for
+            a factor; it returns a new tensor.
+        on_step : callable, optional
+            Called with each `Step`.
+
+        Returns
+        -------
+        Solution
+            Whatever happened: not converging is a status.
+
+        Raises
+        ------
+        ShapeError, DtypeError, NonFiniteError
+            If the start does not fit the objective.
         """
-        progress = Progress(
-            n_steps=self.n_steps,
-            applications=lambda: objective.applications,
-            on_step=on_step,
-            tolerance=self.tolerance,
-            gradient_tolerance=self.gradient_tolerance,
-        )
+        progress = self._progress(objective, on_step)
         x = check_start("Lbfgs.minimise", start, objective.shape)
         value, gradient = objective.value_and_gradient(x)
         if solution := progress.begin(x, value, norm(gradient)):
@@ -139,24 +162,24 @@ class _Memory:
         self._order.append(row)
         self.last_length = length
         self._moved[row], self._changed[row] = moved.flatten(), changed.flatten()
-        pulled = self._pulled(changed)
+        preconditioned = self._preconditioned(changed)
         products = torch.stack(
             [
                 self._moved @ changed.flatten(),
                 self._changed @ moved.flatten(),
-                self._changed @ pulled.flatten(),
+                self._changed @ preconditioned.flatten(),
             ]
         )
-        of_moved, of_changed, of_pulled = products.double().cpu().numpy()
+        of_moved, of_changed, of_preconditioned = products.double().cpu().numpy()
         self._steps[:, row], self._steps[row, :] = of_moved, of_changed
-        self._bends[:, row] = self._bends[row, :] = of_pulled
+        self._bends[:, row] = self._bends[row, :] = of_preconditioned
 
     def descent(self, gradient: torch.Tensor) -> torch.Tensor:
         """Return `-B g`."""
-        pulled = self._pulled(gradient)
+        preconditioned = self._preconditioned(gradient)
         if not self._order:
-            return -pulled
-        products = torch.stack([self._moved @ gradient.flatten(), self._changed @ pulled.flatten()])
+            return -preconditioned
+        products = torch.stack([self._moved @ gradient.flatten(), self._changed @ preconditioned.flatten()])
         of_moved, of_changed = products.double().cpu().numpy()
         last = self._order[-1]
         scale = self._steps[last, last] / self._bends[last, last]
@@ -169,8 +192,8 @@ class _Memory:
             d[i] = c[i] - back / self._steps[i, i]
         along = torch.from_numpy(np.stack([c, d])).to(gradient)
         summed = torch.addmv(gradient.flatten(), self._changed.T, along[0]).view(self._shape)
-        direction = self._pulled(summed).mul_(-scale).flatten()
+        direction = self._preconditioned(summed).mul_(-scale).flatten()
         return direction.addmv_(self._moved.T, along[1]).view(self._shape)
 
-    def _pulled(self, vector: torch.Tensor) -> torch.Tensor:
+    def _preconditioned(self, vector: torch.Tensor) -> torch.Tensor:
         return vector.clone() if self._precondition is None else self._precondition(vector)

@@ -9,8 +9,8 @@ from typing import Protocol
 import torch
 
 from duotomo.errors import DtypeError, ShapeError
-from duotomo.solvers._checks import check_counts, check_start, check_tolerances, norm, rounding
-from duotomo.solvers._progress import Progress
+from duotomo.solvers._checks import check_start, check_tolerances, norm, rounding
+from duotomo.solvers._progress import Descent
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.solution import Solution, Status
 from duotomo.transforms.transform import FEW_PARAMS
@@ -36,38 +36,39 @@ class FewParameters(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LevenbergMarquardt:
+class LevenbergMarquardt(Descent):
     """Minimise an objective of few parameters by steps d with `(H + mu diag(H)) d = -g`, `H = J^T J`.
 
     Damping by the diagonal makes the steps independent of the parameters' units. A trial is accepted if the
     objective falls; mu then falls too, the more the better the model was, and otherwise grows (Nielsen,
     1999). A rejected trial counts as a step.
 
-    n_steps: trials, at most. tolerance: converged once a step lowers the objective by no more than this part
-    of it. gradient_tolerance: converged once the gradient has fallen to this part of its norm at the start.
-    step_tolerance: converged once no parameter of a step changes by more than this. damping: mu at the start.
+    Parameters
+    ----------
+    n_steps : int
+        Trials, at most.
+    tolerance : float
+        Converged once a step lowers the objective by no more than this part of it.
+    gradient_tolerance : float
+        Converged once the gradient has fallen to this part of its norm at the start.
+    step_tolerance : float
+        Converged once no parameter of a step changes by more than this.
+    damping : float
+        mu at the start.
 
+    Examples
+    --------
     >>> from duotomo.solvers import LevenbergMarquardt
     >>> LevenbergMarquardt(n_steps=5).damping
     0.001
     """
 
-    n_steps: int
-    tolerance: float = 1e-6
-    gradient_tolerance: float = 1e-6
     step_tolerance: float = 0.0
     damping: float = 1e-3
 
     def __post_init__(self) -> None:
-        where = "LevenbergMarquardt"
-        check_counts(where, n_steps=self.n_steps)
-        check_tolerances(
-            where,
-            tolerance=self.tolerance,
-            gradient_tolerance=self.gradient_tolerance,
-            step_tolerance=self.step_tolerance,
-            damping=self.damping,
-        )
+        super().__post_init__()
+        check_tolerances("LevenbergMarquardt", step_tolerance=self.step_tolerance, damping=self.damping)
 
     @torch.no_grad()
     def minimise(
@@ -77,18 +78,30 @@ class LevenbergMarquardt:
         *,
         on_step: OnStep | None = None,
     ) -> Solution:
-        """Return the `Solution` from `start`, (n,), float64 on the CPU, which is left as it is.
+        """Minimise an objective of few parameters from an initial guess.
 
-        A trial costs a value, an accepted one the normal equations as well. on_step is called after each
-        step.
+        A trial costs a value, an accepted one the normal equations as well.
+
+        Parameters
+        ----------
+        objective : FewParameters
+            What is minimised.
+        start : Tensor
+            Initial guess, (n,), float64 on the CPU, n at most `FEW_PARAMS`; left as it is.
+        on_step : callable, optional
+            Called with each `Step`.
+
+        Returns
+        -------
+        Solution
+            Whatever happened: not converging is a status.
+
+        Raises
+        ------
+        ShapeError, DtypeError, NonFiniteError
+            If the start does not fit the objective.
         """
-        progress = Progress(
-            n_steps=self.n_steps,
-            applications=lambda: objective.applications,
-            on_step=on_step,
-            tolerance=self.tolerance,
-            gradient_tolerance=self.gradient_tolerance,
-        )
+        progress = self._progress(objective, on_step)
         x = _check(start, objective)
         value, gradient, matrix = objective.normal_equations(x)
         if solution := progress.begin(x, value, norm(gradient)):

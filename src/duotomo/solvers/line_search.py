@@ -45,8 +45,20 @@ class StrongWolfe:
     are compared up to rounding, so that near a minimum the slopes decide. If the evaluations run out, the
     lowest trial serves, provided it lies below the start.
 
-    n_evaluations: of value and gradient, at most.
+    Parameters
+    ----------
+    decrease, curvature : float
+        Of the conditions, `0 < decrease < curvature < 1`.
+    n_evaluations : int
+        Of value and gradient, at most.
 
+    Raises
+    ------
+    DuotomoError
+        If the settings are none of these.
+
+    Examples
+    --------
     >>> StrongWolfe(curvature=0.1)
     StrongWolfe(decrease=0.0001, curvature=0.1, n_evaluations=20)
     """
@@ -73,7 +85,24 @@ class StrongWolfe:
         gradient: torch.Tensor,
         first: float,
     ) -> Found | NotFound:
-        """Search from `x`, where the objective has `value` and `gradient`; try the step `first` first."""
+        """Search for a step size along a direction.
+
+        Parameters
+        ----------
+        objective : Objective
+            What is minimised.
+        x, direction : Tensor
+            Where to start and where to go, of the objective's shape.
+        value, gradient : float, Tensor
+            Those of the objective at x.
+        first : float
+            Step size to try first.
+
+        Returns
+        -------
+        Found or NotFound
+            The point found with its value and gradient, or that no lower point was met.
+        """
         slope = dot(gradient, direction)
         if not (slope < 0 < first < math.inf):
             return NotFound(n_evaluations=0, finite=math.isfinite(slope) and math.isfinite(first))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from duotomo.solvers._checks import check_counts, check_first_step, check_start, check_tolerances, dot, norm
-from duotomo.solvers._progress import Progress
+from duotomo.solvers._checks import check_first_step, check_start, dot, norm
+from duotomo.solvers._progress import Descent
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.line_search import NotFound, StrongWolfe
 from duotomo.solvers.solution import Solution
@@ -26,6 +26,18 @@ def polak_ribiere(
 ) -> float:
     """Return `max(0, g.y / |g_before|^2)`, `y = g - g_before` (Polak and Ribiere, 1969; Powell, 1984).
 
+    Parameters
+    ----------
+    gradient, gradient_before, direction_before : Tensor
+        Of the shape of x.
+
+    Returns
+    -------
+    float
+        The share of the direction before in the next one.
+
+    Examples
+    --------
     >>> polak_ribiere(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 0.0]), torch.tensor([-1.0, 0.0]))
     4.0
     """
@@ -38,8 +50,20 @@ def hager_zhang(
 ) -> float:
     """Return `(y - 2 d |y|^2 / d.y).g / d.y`, bounded from below (Hager and Zhang, 2005).
 
-    d: the direction before. The direction that follows is one of descent whatever the line search.
+    d is the direction before. The direction that follows is one of descent whatever the line search.
 
+    Parameters
+    ----------
+    gradient, gradient_before, direction_before : Tensor
+        Of the shape of x.
+
+    Returns
+    -------
+    float
+        The share of the direction before in the next one.
+
+    Examples
+    --------
     >>> hager_zhang(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 0.0]), torch.tensor([-1.0, 0.0]))
     4.0
     """
@@ -54,33 +78,42 @@ def hager_zhang(
 
 
 @dataclass(frozen=True, kw_only=True)
-class NonlinearCg:
+class NonlinearCg(Descent):
     """Minimise an objective by steps along `d = -g + beta d_before`.
 
     Where that does not lead down, or too little, d starts again from `-g`. The objective never grows by more
     than rounding.
 
-    n_steps: at most so many. beta: `polak_ribiere` or `hager_zhang`, or another function of their arguments.
-    tolerance: converged once a step lowers the objective by no more than this part of it. gradient_tolerance:
-    converged once the gradient has fallen to this part of its norm at the start. first_step: length of the
-    first trial, in the units of x. line_search: how far each step goes; conjugacy needs a close one.
+    Parameters
+    ----------
+    n_steps : int
+        Steps, at most.
+    beta : callable
+        `hager_zhang`, `polak_ribiere`, or another function of the gradient, the gradient before and the
+        direction before.
+    tolerance : float
+        Converged once a step lowers the objective by no more than this part of it.
+    gradient_tolerance : float
+        Converged once the gradient has fallen to this part of its norm at the start.
+    first_step : float
+        Length of the first trial, in the units of x.
+    line_search : StrongWolfe
+        Chooses the step size; conjugacy needs a close one.
 
+    Examples
+    --------
     >>> NonlinearCg(n_steps=50, beta=polak_ribiere).line_search.curvature
     0.1
     """
 
-    n_steps: int
     beta: Beta = hager_zhang
     tolerance: float = 1e-9
-    gradient_tolerance: float = 1e-6
     first_step: float = 1.0
     line_search: StrongWolfe = field(default_factory=lambda: StrongWolfe(curvature=0.1))
 
     def __post_init__(self) -> None:
-        where = "NonlinearCg"
-        check_counts(where, n_steps=self.n_steps)
-        check_tolerances(where, tolerance=self.tolerance, gradient_tolerance=self.gradient_tolerance)
-        check_first_step(where, self.first_step)
+        super().__post_init__()
+        check_first_step("NonlinearCg", self.first_step)
 
     @torch.no_grad()
     def minimise(
@@ -90,14 +123,28 @@ class NonlinearCg:
         *,
         on_step: OnStep | None = None,
     ) -> Solution:
-        """Return the `Solution` from `start`, which is left as it is. on_step is called after each step."""
-        progress = Progress(
-            n_steps=self.n_steps,
-            applications=lambda: objective.applications,
-            on_step=on_step,
-            tolerance=self.tolerance,
-            gradient_tolerance=self.gradient_tolerance,
-        )
+        """Minimise an objective from an initial guess.
+
+        Parameters
+        ----------
+        objective : Objective
+            What is minimised.
+        start : Tensor
+            Initial guess, of the objective's shape; left as it is.
+        on_step : callable, optional
+            Called with each `Step`.
+
+        Returns
+        -------
+        Solution
+            Whatever happened: not converging is a status.
+
+        Raises
+        ------
+        ShapeError, DtypeError, NonFiniteError
+            If the start does not fit the objective.
+        """
+        progress = self._progress(objective, on_step)
         x = check_start("NonlinearCg.minimise", start, objective.shape)
         value, gradient = objective.value_and_gradient(x)
         size = norm(gradient)

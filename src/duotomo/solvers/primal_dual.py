@@ -7,34 +7,41 @@ from dataclasses import dataclass
 
 import torch
 
-from duotomo.errors import DuotomoError, ShapeError, check_same, check_tensor
-from duotomo.geometry import VolumeGrid
-from duotomo.objectives.priors.differences import Differences
-from duotomo.operators import Counted, LinearOperator
-from duotomo.solvers._checks import check_counts, check_tolerances
+from duotomo.errors import DuotomoError
+from duotomo.objectives import Objective, ProjectionMisfit, Sum, TotalVariation, Weighted
+from duotomo.operators import Gradient, LinearOperator
+from duotomo.solvers._checks import check_counts, check_data_term, check_tolerances, start_or_none
 from duotomo.solvers._progress import Progress
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.solution import Solution, Status
 
-_WHERE = "PrimalDual.solve"
+_WHERE = "PrimalDual.minimise"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrimalDual:
-    """Minimise `1/2 sum w (A x - b)^2 + tv_weight * sum |D x|` over `x >= 0`, |D x| per voxel.
+    """Minimise `1/2 sum w (A x - b)^2 + c * sum |D x|` over `x >= 0`, |D x| per voxel.
 
-    D x are the differences of `objectives.TotalVariation`. With y = (p, q), the duals of the misfit and of
-    the variation, K = (A, D), and diagonal steps T and S (Pock and Chambolle, 2011),
+    The objective is `misfit + c * TotalVariation(grid)`, without smoothing; D is its `Gradient`. With
+    y = (p, q), the duals of the misfit and of the variation, K = (A, D), and diagonal step sizes T and S
+    (Pock and Chambolle, 2011),
 
         x <- max(0, x - T K^T y),    y <- prox(y + S K (2 x - x_before)).
 
-    The entries of A may not be negative: then `A 1` and `A^T 1` give the steps. Whichever of the primal and
-    the dual residual is larger gets longer steps (Goldstein et al., 2013). The objective need not fall in
+    The entries of A may not be negative: then `A 1` and `A^T 1` give the step sizes. Whichever of the primal
+    and the dual residual is larger gets longer steps (Goldstein et al., 2013). The objective need not fall in
     every step. In the history, gradient_norm is the larger of the two residuals, relative to the gradient
     at zero and to the data, and 1 at the start; step_size is the mean of T.
 
-    n_steps: at most so many, two applications each. tolerance: converged once gradient_norm is as small.
+    Parameters
+    ----------
+    n_steps : int
+        Steps, at most, two applications each.
+    tolerance : float
+        Converged once gradient_norm is as small.
 
+    Examples
+    --------
     >>> PrimalDual(n_steps=200)
     PrimalDual(n_steps=200, tolerance=0.0001)
     """
@@ -47,39 +54,52 @@ class PrimalDual:
         check_tolerances("PrimalDual", tolerance=self.tolerance)
 
     @torch.no_grad()
-    def solve(
+    def minimise(
         self,
-        operator: LinearOperator,
-        data: torch.Tensor,
-        *,
-        tv_weight: float,
-        grid: VolumeGrid,
-        weights: torch.Tensor | None = None,
-        depth_weight: float = 1.0,
+        objective: Objective,
         start: torch.Tensor | None = None,
+        *,
         on_step: OnStep | None = None,
     ) -> Solution:
-        """Return the `Solution` for `operator` A on `grid` and `data` b, from `start` (zero if not given).
+        """Minimise misfit and total variation over volumes that are nowhere negative.
 
-        data, weights: of shape `operator.range`; weights >= 0, ones if not given. start: (z, y, x); left as
-        it is. depth_weight: of the differences along z. on_step is called after each step.
+        Parameters
+        ----------
+        objective : Objective
+            `misfit + c * TotalVariation(grid)`, a `ProjectionMisfit` and an unsmoothed total variation.
+        start : Tensor, optional
+            Initial guess, (z, y, x) in 1/mm; zero unless given. Left as it is.
+        on_step : callable, optional
+            Called with each `Step`.
+
+        Returns
+        -------
+        Solution
+            Whatever happened: not converging is a status.
+
+        Raises
+        ------
+        DuotomoError
+            If the objective is another one.
+        ShapeError, DtypeError, DeviceError, NonFiniteError
+            If the start does not fit the data.
         """
-        _check(operator, data, tv_weight, grid, weights, start)
-        counted = Counted(operator)
+        misfit, tv_weight, differences = _parts(objective)
+        guess = start_or_none(_WHERE, start, misfit)
+        counted, data, weights = misfit.operator, misfit.data, misfit.weights
         progress = Progress(n_steps=self.n_steps, applications=lambda: counted.applications, on_step=on_step)
-        differences = Differences(grid, depth_weight=depth_weight, where=_WHERE)
         w = torch.ones_like(data) if weights is None else weights
         steps = _Steps(counted, data, w, differences)
         gradient_at_zero = counted.adjoint(w * data)
-        if start is None:
-            x, image = data.new_zeros(operator.domain), torch.zeros_like(data)
+        if guess is None:
+            x, image = data.new_zeros(counted.domain), torch.zeros_like(data)
         else:
-            x = start.clamp_min(0)
+            x = guess.clamp_min_(0)
             image = counted(x)
         # At a solution p = w (A x - b).
         p = w * (image - data)
-        q = tuple(torch.zeros_like(x) for _ in grid.shape)
-        back = -gradient_at_zero if start is None else counted.adjoint(p)
+        q = tuple(torch.zeros_like(x) for _ in x.shape)
+        back = -gradient_at_zero if guess is None else counted.adjoint(p)
         if solution := progress.begin(x, _objective(image - data, w, x, differences, tv_weight), 1.0):
             return solution
         while progress.goes_on:
@@ -93,18 +113,19 @@ class PrimalDual:
             moved, seen = x_new - x, image_new - image
             p_new = torch.addcmul(p, sigma, image_new + seen - data)
             p_new *= w / (w + sigma)
-            q_new = differences.of(x_new + moved)
+            # Kept without the weights of the differences, as q / s: D^T q is then `weighted_transpose`.
+            q_new = differences.unweighted(x_new + moved)
             for part, before in zip(q_new, q, strict=True):
                 part.mul_(sigma_q).add_(before)
-            shrink = tv_weight / _lengths(q_new, differences).clamp_min_(max(tv_weight, 1e-30))
+            shrink = tv_weight / differences.lengths(q_new).clamp_min_(max(tv_weight, 1e-30))
             for part in q_new:
                 part *= shrink
-            back_new = counted.adjoint(p_new).add_(differences.transposed(q_new))
+            back_new = counted.adjoint(p_new).add_(differences.weighted_transpose(q_new))
             # What is missing from -K^T y in dG(x), and from K x in dF*(y), at the new x and y.
             primal = _size(moved / tau + (back - back_new), tau)
             dual = math.hypot(
                 _size((p - p_new).div_(sigma).add_(seen), sigma),
-                _size_of_parts(q, q_new, differences.of(moved), sigma_q, differences),
+                _size_of_parts(q, q_new, differences.unweighted(moved), sigma_q, differences),
             )
             if not math.isfinite(primal + dual):
                 return progress.stop(x, Status.DIVERGED, "The residuals are not finite any more.")
@@ -121,10 +142,10 @@ class PrimalDual:
 
 
 class _Steps:
-    """The diagonal steps, and the ratio between dual and primal ones."""
+    """The diagonal step sizes, and the ratio between dual and primal ones."""
 
     def __init__(
-        self, operator: LinearOperator, data: torch.Tensor, weights: torch.Tensor, differences: Differences
+        self, operator: LinearOperator, data: torch.Tensor, weights: torch.Tensor, differences: Gradient
     ) -> None:
         scales = [math.sqrt(scale_sq) for scale_sq in differences.scales_sq]
         rows = operator(data.new_ones(operator.domain))
@@ -152,50 +173,34 @@ class _Steps:
         self._pace *= 0.95
 
 
-def _check(
-    operator: LinearOperator,
-    data: torch.Tensor,
-    tv_weight: float,
-    grid: VolumeGrid,
-    weights: torch.Tensor | None,
-    start: torch.Tensor | None,
-) -> None:
-    if operator.domain != grid.shape:
-        raise ShapeError(
-            f"{_WHERE}: expected an operator on volumes (z, y, x) = {grid.shape}, the grid's; got "
-            f"{operator.domain}. Build it for this grid."
-        )
-    if not 0 <= tv_weight < math.inf:
+def _parts(objective: Objective) -> tuple[ProjectionMisfit, float, Gradient]:
+    """Return the data term, the weight of total variation, and its differences."""
+    terms = objective.terms if isinstance(objective, Sum) else (objective,)
+    # Whichever way round they were added.
+    first, *others = sorted(terms, key=lambda term: not isinstance(term, ProjectionMisfit))
+    wanted = "Pass misfit + c * TotalVariation(grid), with c = 0 for x >= 0 alone."
+    if len(others) != 1:
         raise DuotomoError(
-            f"{_WHERE}: expected tv_weight >= 0 and finite; got {tv_weight}. Zero leaves only x >= 0."
+            f"{_WHERE}: expected the sum of a misfit and a total variation; got {objective!r} of "
+            f"{len(terms)} terms. {wanted}"
         )
-    check_tensor(_WHERE, "data", data, shape=operator.range, axes=operator.range_axes, batch_ok=False)
-    for name, tensor, shape, axes in (
-        ("weights", weights, operator.range, operator.range_axes),
-        ("start", start, operator.domain, operator.domain_axes),
-    ):
-        if tensor is not None:
-            check_tensor(_WHERE, name, tensor, shape=shape, axes=axes, batch_ok=False)
-            check_same(_WHERE, name, tensor, device=data.device, dtype=data.dtype)
-    if weights is not None and float(weights.min()) < 0:
+    misfit, prior, weight = check_data_term(_WHERE, first, wanted), others[0], 1.0
+    while isinstance(prior, Weighted):
+        weight, prior = weight * prior.factor, prior.objective
+    if not isinstance(prior, TotalVariation) or prior.smoothing > 0:
+        smoothing = f", smoothing={prior.smoothing}" if isinstance(prior, TotalVariation) else ""
         raise DuotomoError(
-            f"{_WHERE}: expected weights >= 0; got {float(weights.min())}. They are inverse variances."
+            f"{_WHERE}: expected a TotalVariation without smoothing, which this solver does not need; got "
+            f"{prior!r}{smoothing}. {wanted}"
         )
+    return misfit, weight, prior.differences
 
 
 def _objective(
-    residual: torch.Tensor, weights: torch.Tensor, x: torch.Tensor, differences: Differences, tv_weight: float
+    residual: torch.Tensor, weights: torch.Tensor, x: torch.Tensor, differences: Gradient, tv_weight: float
 ) -> float:
     misfit = float((weights * residual).mul_(residual).sum(dtype=torch.float64)) / 2
-    return misfit + tv_weight * float(_lengths(differences.of(x), differences).sum(dtype=torch.float64))
-
-
-def _lengths(parts: tuple[torch.Tensor, ...], differences: Differences) -> torch.Tensor:
-    # q is kept as q / s, s the weights of the differences: `transposed` then gives D^T q.
-    lengths = torch.zeros_like(parts[0])
-    for part, scale_sq in zip(parts, differences.scales_sq, strict=True):
-        lengths.addcmul_(part, part, value=scale_sq)
-    return lengths.sqrt_()
+    return misfit + tv_weight * float(differences.lengths(differences.unweighted(x)).sum(dtype=torch.float64))
 
 
 def _size(tensor: torch.Tensor, step: torch.Tensor) -> float:
@@ -208,7 +213,7 @@ def _size_of_parts(
     after: tuple[torch.Tensor, ...],
     seen: tuple[torch.Tensor, ...],
     step: float,
-    differences: Differences,
+    differences: Gradient,
 ) -> float:
     total = 0.0
     for old, new, part, scale_sq in zip(before, after, seen, differences.scales_sq, strict=True):

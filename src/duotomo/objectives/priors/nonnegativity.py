@@ -1,4 +1,4 @@
-"""No tissue attenuates less than nothing."""
+"""Attenuation is not negative."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from duotomo.objectives.objective import Objective, Product
 
 
 class Nonnegativity(Objective):
-    """`F(f) = 1/2 |min(f, 0)|^2`: a penalty on negative values, which allows small ones.
+    """`F(f) = 1/2 |min(f, 0)|^2`: a quadratic penalty on negative attenuation, which allows small values.
 
     The gradient has kinks where f is zero; the curvature is one of its generalised derivatives there, as a
-    semismooth Newton method needs. f: (z, y, x).
+    semismooth Newton method needs.
 
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Grid of the volume, f, (z, y, x).
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((1, 1, 2), (1.0, 1.0, 1.0))
     >>> Nonnegativity(grid).value_and_gradient(torch.tensor([[[3.0, -4.0]]]))
     (8.0, tensor([[[ 0., -4.]]]))

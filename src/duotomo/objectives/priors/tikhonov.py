@@ -13,8 +13,20 @@ from duotomo.objectives.objective import Objective, Product
 class Tikhonov(Objective):
     """`F(f) = 1/2 |f - f_0|^2`. For differences between voxels, see `Smoothness`.
 
-    expected: f_0, (z, y, x); None for zero. f: (z, y, x).
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Grid of the volume, f, (z, y, x).
+    expected : Tensor, optional
+        f_0, (z, y, x) in 1/mm; zero unless given.
 
+    Raises
+    ------
+    ShapeError, DtypeError, NonFiniteError
+        If f_0 is no volume on the grid.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((1, 1, 2), (1.0, 1.0, 1.0))
     >>> Tikhonov(grid).value_and_gradient(torch.tensor([[[3.0, 4.0]]]))
     (12.5, tensor([[[3., 4.]]]))

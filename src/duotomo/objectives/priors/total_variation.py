@@ -9,13 +9,13 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.objectives.objective import Objective, Product
-from duotomo.objectives.priors.differences import Differences
+from duotomo.operators import Gradient
 
 
 class TotalVariation(Objective):
     """`F(f) = sum over voxels of (sqrt(|D f|^2 + e^2) - e)`, e being the smoothing.
 
-    D f are the differences to the next voxel along z, y and x, zero at the far edge, each times (smallest
+    D f is the `Gradient` of the volume: differences to the next voxel along z, y and x, each times (smallest
     spacing / spacing), so that voxels of any form are weighed by their true slope; along z also times
     `depth_weight`. Far below e, F is quadratic; far above, the length of edges times their height. It counts
     voxels, not millimetres.
@@ -23,58 +23,86 @@ class TotalVariation(Objective):
     The curvature is that of lagged diffusivity, `D^T diag(1 / sqrt(|D f|^2 + e^2)) D`: it makes a quadratic
     that touches F at f and nowhere lies below it.
 
-    smoothing: 1/mm, as f. f: (z, y, x).
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Grid of the volume, f, (z, y, x).
+    smoothing : float
+        e, in 1/mm, as f. At zero, F has values but no gradient: for the solver `PrimalDual`.
+    depth_weight : float
+        Factor of the differences along z.
 
+    Raises
+    ------
+    DuotomoError
+        If the smoothing or the depth weight is negative or not finite.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((1, 1, 4), (1.0, 1.0, 1.0))
     >>> step = torch.tensor([[[0.0, 0.0, 3.0, 3.0]]])
-    >>> TotalVariation(grid, smoothing=4.0).value(step), round(TotalVariation(grid, 1e-6).value(step), 5)
+    >>> TotalVariation(grid, smoothing=4.0).value(step), TotalVariation(grid).value(step)
     (1.0, 3.0)
     """
 
     axes = ("z", "y", "x")
 
-    def __init__(self, grid: VolumeGrid, smoothing: float, depth_weight: float = 1.0) -> None:
-        if not 0 < smoothing < math.inf:
+    def __init__(self, grid: VolumeGrid, smoothing: float = 0.0, depth_weight: float = 1.0) -> None:
+        if not 0 <= smoothing < math.inf:
             raise DuotomoError(
-                f"TotalVariation: expected smoothing > 0 and finite, in 1/mm; got {smoothing}. "
+                f"TotalVariation: expected smoothing >= 0 and finite, in 1/mm; got {smoothing}. "
                 f"A hundredth of the object's attenuation keeps its edges."
             )
         self.grid, self.smoothing, self.depth_weight, self.shape = grid, smoothing, depth_weight, grid.shape
-        self._differences = Differences(grid, depth_weight=depth_weight, where="TotalVariation")
+        self.differences = Gradient(grid, depth_weight=depth_weight)
 
     def value(self, x: torch.Tensor) -> float:
         return self._total(self.denominator(x))
 
     def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
         self.check(x)
-        parts = self._differences.of(x)
-        lengths = self._lengths(parts)
+        self._check_smooth()
+        parts = self.differences.unweighted(x)
+        lengths = self.differences.lengths(parts, self.smoothing)
         for part in parts:
             part /= lengths
-        return self._total(lengths), self._differences.transposed(parts)
+        return self._total(lengths), self.differences.weighted_transpose(parts)
 
     def curvature(self, x: torch.Tensor) -> Product:
+        self._check_smooth()
         diffusivity = self.denominator(x).reciprocal_()
 
         def product(d: torch.Tensor) -> torch.Tensor:
             self.check(d, "d")
-            parts = self._differences.of(d)
+            parts = self.differences.unweighted(d)
             for part in parts:
                 part *= diffusivity
-            return self._differences.transposed(parts)
+            return self.differences.weighted_transpose(parts)
 
         return product
 
     def denominator(self, x: torch.Tensor) -> torch.Tensor:
-        """Return `sqrt(|D f|^2 + e^2)`, (z, y, x)."""
-        self.check(x)
-        return self._lengths(self._differences.of(x))
+        """Return `sqrt(|D f|^2 + e^2)`.
 
-    def _lengths(self, parts: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        lengths = torch.full_like(parts[0], self.smoothing**2)
-        for part, scale_sq in zip(parts, self._differences.scales_sq, strict=True):
-            lengths.addcmul_(part, part, value=scale_sq)
-        return lengths.sqrt_()
+        Parameters
+        ----------
+        x : Tensor
+            f, (z, y, x).
+
+        Returns
+        -------
+        Tensor
+            (z, y, x).
+        """
+        self.check(x)
+        return self.differences.lengths(self.differences.unweighted(x), self.smoothing)
+
+    def _check_smooth(self) -> None:
+        if self.smoothing == 0:
+            raise DuotomoError(
+                "TotalVariation: expected smoothing > 0, without which flat regions have no gradient; got 0. "
+                "Smooth by a hundredth of the object's attenuation, or use the solver PrimalDual."
+            )
 
     def _total(self, lengths: torch.Tensor) -> float:
         # Less what a flat volume has, rounded alike: a constant then has no variation, in any precision.
