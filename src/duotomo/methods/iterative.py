@@ -52,16 +52,14 @@ def iterative(
 
     Parameters
     ----------
-    study : Study
-        The visits, reference first.
-    settings : Settings
-        Schedule and priors.
+    study, settings
+        As for `sequential`.
     update : callable
         `replaced`, `averaged` or `symmetric`, or another `Update`.
     volume_steps, motion_steps : int
         Steps of one iteration.
-    misfit : type
-        Image misfit of the registration: `SumOfSquares` or `CrossCorrelation`.
+    misfit
+        As for `sequential`.
     on_step : callable, optional
         Called with every `Step` of either kind.
     checkpoint : Checkpoint, optional

@@ -148,12 +148,8 @@ def register_once(
 
     Parameters
     ----------
-    reference : torch.Tensor
-        f_1, (z, y, x) on `grid`, in 1/mm.
-    moving : torch.Tensor
-        f_2, (z, y, x) on `moving_grid`, in 1/mm.
-    grid, moving_grid : VolumeGrid
-        Of the two volumes.
+    reference, moving, grid, moving_grid
+        As for `register`.
     transform : Transform
         The model, on the moving visit's grid of any resolution.
     settings : Settings
@@ -164,8 +160,8 @@ def register_once(
         Multiplies the bending energy of the settings' priors.
     n_steps : int
         Steps, at most.
-    misfit : type
-        `SumOfSquares`, or `CrossCorrelation` for volumes whose values differ by a factor.
+    misfit
+        As for `register`.
     on_step : callable, optional
         Called with every `Step`.
 

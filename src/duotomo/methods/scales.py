@@ -21,12 +21,8 @@ _QUANTILE = 0.99
 class Scales:
     """Scales that the weights of the priors are relative to.
 
-    Parameters
-    ----------
-    sigmas : tuple of float
-        Noise of each visit at full resolution, without unit; with weights, relative to what they imply.
-    attenuation : float
-        Of the object, in 1/mm.
+    `sigmas` is the noise of each visit at full resolution, without unit, and with weights relative to what
+    they imply; `attenuation` is that of the object, in 1/mm.
     """
 
     sigmas: tuple[float, ...]

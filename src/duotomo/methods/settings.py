@@ -45,15 +45,13 @@ class Alternating:
     ----------
     volume_steps, motion_steps : int
         Steps of each turn.
-    memory : int
-        Steps that L-BFGS remembers.
-    block : int
-        Volume steps between two checkpoints.
+    memory, block
+        As for `Coupled`; a block has so many steps of the volume.
 
     Raises
     ------
     DuotomoError
-        If a count is below 1.
+        As for `Coupled`.
     """
 
     volume_steps: int = 6
@@ -162,18 +160,14 @@ class Settings:
         ----------
         grid : VolumeGrid
             Of the volume.
-        model : Model
-            Of the motion.
-        solver : Coupled or Alternating, optional
-            Coupled unless given.
-        priors : Priors, optional
-            The default ones unless given.
+        model, solver, priors
+            As for `for_study`.
         through : tuple of Model, optional
             The models before `model`, stiffest first. Unless given: those of translation, rigid and affine
             that are stiffer; before a chain those up to its first part; before any other model the
             translation only, since control points begin so stiff that they move like an affine transform.
-        n_steps : int
-            Steps at full resolution, at most.
+        n_steps
+            As for `for_study`.
 
         Returns
         -------

@@ -112,17 +112,9 @@ def settings_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
-    """Return a model of motion as plain values.
+    """Return a model of motion as plain values: the name of the transform, and the fields of its builder.
 
-    Parameters
-    ----------
-    model : Model
-        A transform class, a `LatticeModel`, a `ChainModel`, or another frozen dataclass that builds one.
-
-    Returns
-    -------
-    dict
-        With the name of the transform; classes from outside of duotomo by their full name.
+    Classes from outside of duotomo have their full name.
     """
     if isinstance(model, ChainModel):
         return {"transform": "chain", "parts": [model_to_dict(part) for part in model.parts]}
@@ -140,25 +132,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
 
 
 def model_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model] | None = None) -> Model:
-    """Return the model that `model_to_dict` wrote.
-
-    Parameters
-    ----------
-    content : mapping
-        What `model_to_dict` returned.
-    models : mapping of str to Model, optional
-        Models defined outside of duotomo, by the name that the dictionary has for them.
-
-    Returns
-    -------
-    Model
-        Equal to the one written.
-
-    Raises
-    ------
-    DuotomoError
-        If the transform is not known.
-    """
+    """Return the model that `model_to_dict` wrote; `models` are those of `settings_from_dict`."""
     name = content["transform"]
     if models and name in models:
         return models[name]

@@ -29,16 +29,10 @@ class State:
         Name of the model of the stage before, as `model_name` gives it.
     params : tuple of torch.Tensor
         Of each moving visit, for that model, (n_params,).
-    status : Status
-        Of the last block.
-    reason : str
-        The same in one sentence.
-    applications : int
-        Of projectors or adjoints, one visit each, since the start.
-    seconds : float
-        Of computing, since the start.
-    history : tuple of Step
-        All steps since the start.
+    status, reason
+        As for `Result`, of the last block.
+    applications, seconds, history
+        As for `Result`, since the start.
     """
 
     stage: int

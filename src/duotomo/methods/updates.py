@@ -93,12 +93,12 @@ def averaged(estimates: Estimates) -> tuple[torch.Tensor, ...]:
     Parameters
     ----------
     estimates : Estimates
-        Volume of each visit in its own frame, and the motions.
+        As for `replaced`.
 
     Returns
     -------
     tuple of torch.Tensor
-        Volumes that the next reconstructions start from, (z, y, x) on the grid of each visit, in 1/mm.
+        As `replaced` returns them.
     """
     reference, *moving = estimates.volumes
     return (reference + estimates.moving_in_reference()) / 2, *moving
@@ -109,13 +109,13 @@ def symmetric(estimates: Estimates) -> tuple[torch.Tensor, ...]:
 
     Parameters
     ----------
-    estimates : Estimates
-        Volume of each visit in its own frame, and the motions.
+    estimates
+        As for `replaced`.
 
     Returns
     -------
     tuple of torch.Tensor
-        Volumes that the next reconstructions start from, (z, y, x) on the grid of each visit, in 1/mm.
+        Means in the frame of each visit, (z, y, x) on its grid, in 1/mm.
     """
     seen = zip(estimates.volumes[1:], estimates.reference_in_moving(), strict=True)
     return averaged(estimates)[0], *((volume + reference) / 2 for volume, reference in seen)

@@ -201,8 +201,8 @@ class SumOfSquares(ImageMisfit):
 
         Parameters
         ----------
-        params
-            As for `warped`.
+        params : torch.Tensor
+            Where the residual is taken, (n_params,).
 
         Returns
         -------

@@ -50,7 +50,7 @@ class BendingEnergy:
         Parameters
         ----------
         params : torch.Tensor
-            Parameters of the spline, (n_params,).
+            Coefficients, (n_params,), in voxels.
 
         Returns
         -------
@@ -64,8 +64,8 @@ class BendingEnergy:
 
         Parameters
         ----------
-        params
-            As for `value`.
+        params : torch.Tensor
+            At which the gradient is taken, (n_params,).
 
         Returns
         -------

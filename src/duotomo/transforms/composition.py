@@ -100,7 +100,7 @@ class Composition(Transform):
         Parameters
         ----------
         params : torch.Tensor
-            Parameters of the composition, (n_params,).
+            Those of the composition, one part after the other, (n_params,).
 
         Returns
         -------

@@ -143,18 +143,7 @@ class ChainModel:
             )
 
     def __call__(self, grid: VolumeGrid) -> Composition:
-        """Return the composition of the parts' transforms on a grid.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            Of all parts.
-
-        Returns
-        -------
-        Composition
-            `T(x) = T_n(... T_1(x))`.
-        """
+        """Return the composition of the parts' transforms on a grid, `T(x) = T_n(... T_1(x))`."""
         return Composition(*(part(grid) for part in self.parts))
 
     def __repr__(self) -> str:
@@ -170,7 +159,7 @@ def chain(*parts: Model) -> ChainModel:
     Parameters
     ----------
     *parts : Model
-        Two or more; points go through the first one first.
+        Two or more models, in the order in which points go through their transforms.
 
     Returns
     -------
