@@ -183,10 +183,12 @@ def test_a_study_is_no_scan(tmp_path: Path) -> None:
 
 def test_what_the_file_says_is_not_said_again(path: Path) -> None:
     assert read_scan(path, Supplied(values=Values.COUNTS)).acquisition == SCAN
-    with pytest.raises(FileError, match=r"expected counts, as the file says; got `values=Values.LINE_INTEGRALS`"):
+    with pytest.raises(
+        FileError, match=r"expected counts, as the file says; got `values=Values.LINE_INTEGRALS`"
+    ):
         read_scan(path, Supplied(values=Values.LINE_INTEGRALS))
     with pytest.raises(
-        FileError, match=r"expected nothing but the file, .* inside; got machine, angles_deg to"
+        FileError, match=r"expected nothing but the file, .* inside; got `machine`, `angles_deg` to"
     ):
         read_scan(path, Supplied(machine="victre", angles_deg=(0.0,)))
 
