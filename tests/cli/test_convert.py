@@ -122,7 +122,7 @@ def test_parts_of_a_result_and_of_a_study(dicom: Path, tmp_path: Path) -> None:
     torch.testing.assert_close(
         read_volume(tmp_path / "v.mha")[0], read_volume(tmp_path / "v.dcm")[0], atol=1e-4, rtol=0
     )
-    convert(folder, tmp_path / "t.nii.gz", "--what", "transform_1")
+    convert(folder, tmp_path / "t.nii.gz", "--what", "visit_2_to_reference")
     moved = read_displacement(tmp_path / "t.nii.gz")
     torch.testing.assert_close(moved.points(POINTS), TURN.points(POINTS), atol=1e-4, rtol=0)
 
@@ -140,7 +140,12 @@ def test_parts_of_a_result_and_of_a_study(dicom: Path, tmp_path: Path) -> None:
         ("s.h5", "s.tiff", (), "expected an output for a scan that ends in .h5"),
         ("t.tfm", "t.nii.gz", (), "expected a grid on which displacements are given; got none"),
         ("study.h5", "s.h5", (), "expected --what as one of visit_1, visit_2 for a study; got None"),
-        ("result", "v.mha", ("--what", "nothing"), "expected --what as one of transform_1, volume; got"),
+        (
+            "result",
+            "v.mha",
+            ("--what", "nothing"),
+            "expected --what as one of volume, visit_2_to_reference, reference_to_visit_2; got",
+        ),
         (
             "g.json",
             "g.h5",

@@ -122,7 +122,7 @@ def test_dicom_is_described_without_the_patient(tmp_path: Path) -> None:
 def test_results_studies_transforms_and_geometries_are_described(tmp_path: Path) -> None:
     facts = told(result_folder(tmp_path / "result"))
     assert (facts["kind"], facts["method"], facts["status"]) == ("result folder", "simultaneous", "converged")
-    physical = facts["transforms"][0]["physical"]  # type: ignore[index]
+    physical = facts["motions"][0]["physical"]  # type: ignore[index]
     assert physical["translation_mm"] == pytest.approx([1.0, 2.0, 3.0])
 
     write_study(tmp_path / "study.h5", tiny_study())
@@ -190,7 +190,7 @@ def test_what_a_library_says_of_damaged_dicom_is_not_shown(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("bad value: Doe^Jane")
 
-    monkeypatch.setattr("duotomo.io.dicom.header.read_dataset", fail)
+    monkeypatch.setattr("duotomo.io.file_kind.read_dataset", fail)
     ran = duotomo("info", path)
     assert ran.code == 2
     assert "expected a DICOM file that can be read; got: RuntimeError" in ran.err

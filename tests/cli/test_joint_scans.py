@@ -140,7 +140,7 @@ def test_dicom_results_have_the_patient_and_nothing_else_has(
         scan = read_scan(*arguments, **options)  # type: ignore[arg-type]
         return replace(scan, identity=Identity.of(dataset))
 
-    monkeypatch.setattr("duotomo.io.scan_file.read_scan", reading)
+    monkeypatch.setattr("duotomo.io.visits.read_scan", reading)
     options = ("--transform", "translation", "--voxel", "6,6,6", "--steps", 1, "--dicom", "--format", "mha")
     ran = duotomo("joint", *scans, *options, "--out", tmp_path)
     assert ran.code == 0, ran.err

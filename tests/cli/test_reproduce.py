@@ -162,7 +162,7 @@ def test_an_out_that_is_a_file_is_said(counted: Counted, tmp_path: Path) -> None
     code, output = run("tiny", "--level", "honest", "--out", taken)
     assert code == 2
     assert f"expected to make the folder {taken / 'tiny' / 'honest' / 'case_01'}; got: " in output
-    assert "Choose another --out" in output
+    assert "Choose another place, one that is a folder" in output
     assert taken.read_text(encoding="utf-8") == "A letter."
     assert counted.made == []
 
@@ -187,8 +187,8 @@ def test_two_runs_do_not_share_a_case(counted: Counted, tmp_path: Path) -> None:
         (("inner-outer", "--level", "honest", "--cases", "1,"), "expected --cases such as 1,4-6; got '1,'"),
         (("inner-outer", "--level", "honest", "--cases", "3-1"), "expected --cases such as 1,4-6; got '3-1'"),
         (("inner-outer", "--level", "honest", "--cases", ""), "expected --cases such as 1,4-6; got ''"),
-        (("inner-outer", "--level", "honest", "--cases", "2"), "expected cases from 1 to 1; got 2"),
-        (("inner-outer", "--level", "honest", "--methods", "best"), "expected one of the methods split-1-1"),
+        (("inner-outer", "--level", "honest", "--cases", "2"), "expected --cases from 1 to 1; got 2"),
+        (("inner-outer", "--level", "honest", "--methods", "best"), "expected --methods among split-1-1"),
         (("fda-projections",), "fda-projections: expected a folder with third-party data"),
         (("fda-projections", "--level", "honest"), "fda-projections: expected the level real, without"),
         (("fda-projections", "--methods", "sart"), "fda-projections: expected the level real, without"),

@@ -38,7 +38,7 @@ def test_reduced_sizes_are_only_there_when_asked_for(tmp_path: Path) -> None:
     with_one(tmp_path, quick=True)
     code, output = run(tmp_path)
     assert code == 2
-    assert "got none of full size. Run `duotomo reproduce all` first." in output
+    assert "got none of full size. Run `reproduce` first." in output
     code, output = run(tmp_path, "--quick")
     assert code == 0, output
 

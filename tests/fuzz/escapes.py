@@ -81,9 +81,7 @@ def escapes() -> Iterator[Hostile]:
                 fate=Fate.REFUSED,
             )
     for target in ("../../../sentinel/kept.txt", "/etc/passwd", "..", "", "a/b", ".", 3, None, ["x"]):
-        yield _result_case(
-            f"file {target}", json_edited(lambda c, t=target: c["motions"][0].update(file=t))
-        )
+        yield _result_case(f"file {target}", json_edited(lambda c, t=target: c["motions"][0].update(file=t)))
         if isinstance(target, str):
             yield _result_case(f"volume {target}", json_edited(lambda c, t=target: _renamed(c["files"], t)))
         yield _result_case(

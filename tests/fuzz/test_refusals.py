@@ -81,7 +81,7 @@ def test_displacements_lie_in_their_own_file(tmp_path: Path) -> None:
 def test_a_result_does_not_lead_out_of_its_folder(tmp_path: Path) -> None:
     put("result's volume/volume", tmp_path)
     with pytest.raises(FileError, match=r"expected volume\.nii\.gz in the folder; got a link out of it"):
-        checked(tmp_path / "result", read_index("test", tmp_path / "result"), "volume")
+        checked(tmp_path / "result", read_index("test", tmp_path / "result"), "volume.nii.gz")
     with pytest.raises(FileError, match=r"got a link out of it"):
         read_result(tmp_path / "result")
 

@@ -19,7 +19,7 @@ from duotomo.io.result_format import ResultFormat
 
 if TYPE_CHECKING:
     from duotomo.geometry import VolumeGrid
-    from duotomo.io.dicom.identity import Identity
+    from duotomo.io import Identity
     from duotomo.methods import Result, Study
 
 PICTURE, SETTINGS = "three_views.png", "settings.toml"
@@ -65,7 +65,7 @@ class Run:
 
     def __init__(self, context: typer.Context, saving: Saving, computing: Computing, talk: Talk) -> None:
         """Raise unless there is what the run needs: it is missed before the computation, not after."""
-        from duotomo.io.result_files import check_libraries
+        from duotomo.io import check_libraries
 
         self.out, self.device, self._talk, self._saving = saving.out, computing.device.value, talk, saving
         self.formats = (*saving.formats, *((ResultFormat.DICOM,) if saving.dicom else ()))

@@ -19,7 +19,9 @@ def convert(
     talk: Talk,
     what: Annotated[
         str | None,
-        typer.Option(help="Which part: volume, visit_1, transform_1, ... [default of a result: volume]"),
+        typer.Option(
+            help="Which part: volume, visit_1, visit_2_to_reference, ... [default of a result: volume]"
+        ),
     ] = None,
     patient_from: Annotated[
         Path | None, typer.Option(help="A DICOM file whose patient and study the output belongs to.")

@@ -118,7 +118,7 @@ def _show(talk: Talk, out: Path, pair: SimulatedVisits) -> dict[str, Any]:
     from duotomo.report.page import PAGE
 
     found = compare_with_truth(read_result(out / RESULT), pair)
-    picture = draw_comparison(out / PICTURE, found, pair)
+    picture = draw_comparison(out / PICTURE, found)
     rows = (
         ("against the truth", "before registration", "after"),
         ("tissue is off by", *(f"{tre_mm:.2f} mm" for tre_mm in found.tre_mm)),
