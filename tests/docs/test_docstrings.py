@@ -101,6 +101,11 @@ def faults_of_function(function: Any, parts: dict[str, list[Any]]) -> Iterator[s
 def faults(obj: Any) -> Iterator[str]:
     """Yield what the docstring of an object, and of a class's public members, lacks."""
     docstring = obj.docstring
+    # A figure that is written takes what the one that is drawn takes.
+    drawn = obj.parent.members.get(f"draw_{obj.name}") if obj.is_attribute and obj.parent else None
+    if docstring is None and drawn is not None:
+        yield from faults(drawn)
+        return
     if docstring is None:
         yield f"{obj.path}: no docstring"
         return
