@@ -22,10 +22,10 @@ SOURCE = ROOT / "src"
 PRIVATE = {"kernels", "cli", "lazy", "notebook"}
 """Parts that users do not call: loops, commands (they have --help), imports, views in notebooks."""
 MODULES = {path.stem for path in (SOURCE / "duotomo").glob("[a-z]*.py")}
-PACKAGES = sorted(
-    (MODULES | {path.parent.name for path in (SOURCE / "duotomo").glob("*/__init__.py")}) - PRIVATE
-)
+FOLDERS = {path.parent.name for path in (SOURCE / "duotomo").glob("*/__init__.py")}
+PACKAGES = sorted((MODULES | FOLDERS | {"io.dicom"}) - PRIVATE)
 NOT_YET = {
+    "io.dicom",
     "geometry",
     "io",
     "operators",

@@ -62,4 +62,4 @@ def test_what_is_left_out_exists(key: str) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_part_has_a_page(package: str) -> None:
-    assert f"::: duotomo.{package}" in (DOCS / "api" / f"{package}.md").read_text()
+    assert f"::: duotomo.{package}" in (DOCS / "api" / f"{package.rpartition('.')[2]}.md").read_text()
