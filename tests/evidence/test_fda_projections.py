@@ -1,4 +1,4 @@
-"""Projections that others simulated: the lesion casts its shadow, and comes back, where they put it.
+"""Projections that others simulated: the lesion is seen, and comes back, where they put it.
 
 Data: github.com/DIDSR/ReconDBT (R. Zeng, FDA), example_data, public domain: a breast phantom with one bright
 lesion, seven noisy views, projected with the Image Reconstruction Toolbox, which shares no code with duotomo.
@@ -52,7 +52,7 @@ def bright_spot(image: np.ndarray, spacing_mm: tuple[float, ...]) -> np.ndarray:
 
 
 def test_lesion_track(scan: FdaScan) -> None:
-    """The lesion's shadow is within one pixel (0.4 mm) of where `world_to_pixel` puts it, in every view."""
+    """The lesion is within one pixel (0.4 mm) of where `world_to_pixel` puts it, in every view."""
     predicted = world_to_pixel(scan.acquisition, scan.lesion_center_mm)
     observed = np.stack([bright_spot(view, scan.acquisition.pixel_spacing_mm) for view in scan.projections])
     deviation = np.linalg.norm(observed - predicted, axis=1)

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import rtk as peer
-from duotomo.experiments.third_party.fda import FILE, fda_projections
 from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.io import read_result
 from duotomo.io.scan_geometry import sweep
+from duotomo.reproduction.third_party.fda import FILE, fda_projections
 from tests.cli.commands import duotomo
 from tests.evidence.test_fda_projections import DATA, bright_spot
 from tests.io.test_scan_rtk import write_xml
@@ -128,9 +128,9 @@ def test_from_two_of_rtks_scans_to_a_report(tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     assert_page(out)
     saved = read_result(out)
-    ((transform, params),) = saved.transforms
+    (motion,) = saved.motions
     # T takes points of the second visit to where they are in the first.
-    found_mm = -transform.physical(params)["translation_mm"].numpy()
+    found_mm = -motion.physical()["translation_mm"].numpy()
     print("the shift is off by (x, y, z) mm:", (found_mm - SHIFT_MM).round(3))
     assert np.abs(found_mm - SHIFT_MM).max() < 0.5
     away_mm = small_ball_mm(saved.volume, saved.grid) - SMALL[0]

@@ -91,5 +91,5 @@ def test_the_port_is_free_afterwards() -> None:
 
 
 def test_a_port_in_use_is_named(server: PageServer) -> None:
-    with pytest.raises(DuotomoError, match=f"expected the port {server.server_port} of 127.0.0.1 to be free"):
+    with pytest.raises(DuotomoError, match=f"expected `port` {server.server_port} of 127.0.0.1 to be free"):
         PageServer(PAGE, port=server.server_port)

@@ -71,6 +71,22 @@ def test_settings_are_the_same_in_every_run() -> None:
     assert not any(" at 0x" in one for one in settings)
 
 
+def test_rows_of_version_1_are_known_by_the_names_they_had() -> None:
+    plan = Plan(level=DataLevel.REAL)
+    older = [
+        fda._keys(plan, GRID, one)[1].removeprefix(f"cpu {GRID!r} ")
+        for one in fda.algorithms(SCAN, quick=False)
+    ]
+    assert older == [
+        "BackProjection()",
+        "FilteredBackProjection(window=hann)",
+        "Sart(n_sweeps=8, relaxation=0.5, nonnegative=True)",
+        "Cgls(n_steps=12, tolerance=0.0)",
+        "Mlem(n_steps=60, photons=40000.0)",
+        "TotalVariation(n_steps=300, tolerance=0.0001, tv_weight=None, kappa=1.0, depth_weight=1.0)",
+    ]
+
+
 def test_data_are_needed(tmp_path: Path) -> None:
     with pytest.raises(DuotomoError, match="fda-projections: expected a folder with third-party data"):
         fda.reproduce_fda(Plan(level=DataLevel.REAL), tmp_path, on_row=lambda row, before: None)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from duotomo.errors import DuotomoError
-from duotomo.io import FileError, durable, read_result, read_study
+from duotomo.io import FileError, durable, read_result, read_study, version_1_repr
 from duotomo.io.folder_lock import locked
 from duotomo.methods import Checkpoint, settings_to_dict
 from duotomo.methods.state import State
@@ -203,6 +203,18 @@ def test_rows_of_other_settings_are_refused(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(DuotomoError, match=message):
         run(other, tmp_path)
     assert other.calls == []
+
+
+def test_rows_of_version_1_are_taken(tmp_path: Path) -> None:
+    first, _ = run(Counted(), tmp_path)
+    for path in tmp_path.glob("case_*/*.json"):
+        row = json.loads(path.read_text(encoding="utf-8"))
+        row["way"], row["key"] = row.pop("method"), f"cpu {version_1_repr(SETTINGS)}"
+        path.write_text(json.dumps(row), encoding="utf-8")
+    again = Counted()
+    table, _ = run(again, tmp_path)
+    assert again.calls == []
+    assert table == json.loads(json.dumps(first))
 
 
 def test_rows_of_another_device_are_refused(tmp_path: Path) -> None:

@@ -276,3 +276,18 @@ def test_a_torn_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "table.json").write_text(whole[: len(whole) // 2], encoding="utf-8")
     with pytest.raises(DuotomoError, match=r"as `reproduce` wrote it; got: .*Run it again"):
         read_table(tmp_path)
+
+
+def test_tables_of_version_1_are_read(tmp_path: Path) -> None:
+    content = table(METHODS, [row(1, one["name"]) for one in METHODS])
+    now = read_table(write_table(tmp_path / "now", content))
+    older = {
+        **{name: value for name, value in content.items() if name not in ("methods", "version")},
+        "ways": [{**one, "whose": one["origin"], "settings": "Settings()"} for one in METHODS],
+        "rows": [{**one, "way": one["method"]} for one in content["rows"]],
+    }
+    for one in older["ways"]:
+        del one["origin"]
+    for one in older["rows"]:
+        del one["method"]
+    assert read_table(write_table(tmp_path / "older", older)) == now

@@ -35,8 +35,8 @@ class PageServer(ThreadingHTTPServer):
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
             raise DuotomoError(
-                f"duotomo view: expected the port {port} of {HOST} to be free; got: {error}. Choose another "
-                f"one, or leave --port out."
+                f"PageServer: expected `port` {port} of {HOST} to be free; got: {error}. Choose another one, "
+                f"or 0 for any that is free."
             ) from error
 
     @property
