@@ -138,7 +138,7 @@ def _cut(path: Path, *, keep_matrix: bool) -> None:
 @needs_rtk
 def test_scans_of_ours_survive_rtk(tmp_path: Path) -> None:
     """A scan in the machine frame, told to RTK and written by it, comes back without being moved."""
-    scan = Acquisition.tilting_arc(
+    scan = Acquisition.arc(
         n_views=5,
         angle_range_rad=0.5,
         detector_tilt_range_rad=0.1,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from duotomo.errors import DuotomoError
 from duotomo.io.durable import durable
 from duotomo.io.file_error import FileError, reason
 from duotomo.io.replacement import deciding, located
@@ -128,4 +129,7 @@ def _plain(value: object) -> Any:
         return settings_to_dict(value)
     if isinstance(value, RunFingerprint):
         return str(value)
-    raise TypeError(f"{type(value).__name__} is not of JSON's types")
+    raise DuotomoError(
+        f"write_result: expected `settings` that JSON can hold; got a {type(value).__name__} in them. Use "
+        f"numbers, texts, lists, mappings and `Settings`."
+    )

@@ -80,6 +80,10 @@ def read_visits(
         If options contradict a file or each other, or the thickness of the breast is not known.
     """
     files, options, note = [Path(path) for path in paths], options or ScanOptions(), on_note or _silent
+    if not files:
+        raise DuotomoError(
+            f"{_WHERE}: expected scans, or a study; got none. Name them, the reference first."
+        )
     if any(map(is_study, files)):
         return _from_study(files, options, device)
     read = [

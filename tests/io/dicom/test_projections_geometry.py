@@ -57,7 +57,7 @@ def test_the_standards_attributes_carry_every_tilting_arc(
     side: str,
 ) -> None:
     path = tmp_path_factory.mktemp("scan") / "scan.dcm"
-    scan = Acquisition.tilting_arc(
+    scan = Acquisition.arc(
         n_views=n_views,
         angle_range_rad=angle,
         detector_tilt_range_rad=tilt if n_views > 2 and n_views % 2 else 0.0,
