@@ -11,9 +11,11 @@ import pytest
 import torch
 from PIL import Image
 
+from duotomo.geometry import VolumeGrid
 from duotomo.io import read_result, read_scan
 from duotomo.phantoms import compress
-from duotomo.report import compare_with_truth
+from duotomo.report import Change, compare_with_truth
+from duotomo.report.comparison import change_of
 from duotomo.simulate import demo_pair, scene
 from tests.cli.commands import Ran, duotomo
 
@@ -90,6 +92,31 @@ def test_the_command_it_shows_repeats_its_result(tmp_path: Path) -> None:
     assert duotomo(*words).code == 0
     first, again = read_result(tmp_path / "first" / "result"), read_result(tmp_path / "again")
     assert torch.equal(again.volume, first.volume)
+
+
+def test_landmarks_lie_between_the_plates() -> None:
+    before, now = demo_pair(voxel_mm=6.0).landmarks_mm()
+    assert before.shape == now.shape
+    assert len(before) > 1000
+    for points, thickness_mm in ((before, 48.0), (now, 44.0)):
+        assert points[:, 2].min() > -0.5
+        assert points[:, 2].max() < thickness_mm + 0.5
+
+
+def test_a_change_elsewhere_lowers_the_contrast() -> None:
+    grid = VolumeGrid.on_detector((10, 20, 20), (2.0, 1.0, 1.0))
+    at = (-4.5, 5.5, 11.0)
+    difference = torch.full(grid.shape, 0.001)
+    difference[5, 5, 5] = 0.02
+    tissue = torch.ones(grid.shape, dtype=torch.bool)
+    clear = change_of(difference, tissue, grid, at, 1.0)
+    assert clear.lesion_per_mm == pytest.approx(0.02)
+    difference[:, 15:] = 0.01
+    blurred = change_of(difference, tissue, grid, at, 1.0)
+    assert blurred.contrast < clear.contrast
+    tissue[:, 15:] = False
+    assert change_of(difference, tissue, grid, at, 1.0).contrast == pytest.approx(clear.contrast)
+    assert Change(lesion_per_mm=0.0, elsewhere_per_mm=1.0).contrast == 0
 
 
 def test_a_command_that_fails_ends_the_demo_with_its_code(tmp_path: Path) -> None:

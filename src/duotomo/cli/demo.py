@@ -129,8 +129,7 @@ def _show(talk: Talk, out: Path, pair: SimulatedVisits) -> dict[str, Any]:
     talk.say("")
     for name, before, after in rows:
         talk.say(f"{name:<24}{before:>20}{after:>16}")
-    assert pair.lesion_mm is not None
-    x, y, z = pair.lesion_mm
+    x, y, z = found.lesion_mm
     page = out / RESULT / PAGE
     talk.say("")
     talk.say(f"The mass is at x = {x:.0f}, y = {y:.0f}, z = {z:.0f} mm: {picture}")
