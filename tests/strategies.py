@@ -39,7 +39,7 @@ def acquisitions(draw: st.DrawFn, *, tilting: bool | None = None) -> Acquisition
     tilting: True or False to have only such detectors.
     """
     tilts = draw(st.booleans()) if tilting is None else tilting
-    sweep = Acquisition.tilting_arc(
+    sweep = Acquisition.arc(
         n_views=draw(st.integers(1, 5)),
         angle_range_rad=draw(sixteenths(0, 1)),
         detector_tilt_range_rad=draw(sixteenths(0.0625, 0.25)) if tilts else 0.0,

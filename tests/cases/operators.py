@@ -19,7 +19,7 @@ GRID = VolumeGrid.on_detector((4, 6, 7), (1.5, 1.0, 0.8), gap_mm=3.0)
 
 def sweep(*, n_views: int = 3, tilt_rad: float = 0.0, source_y_mm: float = 0.0) -> Acquisition:
     """Return a sweep over 40 degrees above a detector of 9 x 11 pixels."""
-    return Acquisition.tilting_arc(
+    return Acquisition.arc(
         n_views=n_views,
         angle_range_rad=math.radians(40),
         detector_tilt_range_rad=tilt_rad,

@@ -37,7 +37,7 @@ def most_bytes():
 
 def operator(shape, detector_shape):
     grid = VolumeGrid.on_detector(shape, (1.0, 0.1, 0.1), gap_mm=8.0)
-    scan = Acquisition.tilting_arc(
+    scan = Acquisition.arc(
         n_views=4,
         angle_range_rad=radians(20),
         detector_tilt_range_rad=radians(tilt_deg),

@@ -37,7 +37,7 @@ def acquisition(*, tilting: bool, factor: int) -> Acquisition:
 
     tilting: by 4.2 degrees in all, as that machine does; or not at all.
     """
-    return Acquisition.tilting_arc(
+    return Acquisition.arc(
         n_views=15,
         angle_range_rad=radians(15),
         detector_tilt_range_rad=radians(4.2) if tilting else 0.0,

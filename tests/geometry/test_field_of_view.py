@@ -23,7 +23,7 @@ def arc(**changes: object) -> Acquisition:
         "detector_shape": (100, 120),
         "pixel_spacing_mm": (1.0, 1.0),
     }
-    return Acquisition.tilting_arc(**{"detector_tilt_range_rad": 0.0, **values, **changes})  # type: ignore[arg-type]
+    return Acquisition.arc(**{"detector_tilt_range_rad": 0.0, **values, **changes})  # type: ignore[arg-type]
 
 
 def n_seeing(scan: Acquisition, point: tuple[float, float, float], margin: float = 1e-6) -> int:

@@ -48,7 +48,7 @@ def random_projector(seed: int, *, tilting: bool) -> Projector:
         max(1, int(n * d / pixel * draw.uniform(0.75, 1.5)))
         for n, d, pixel in zip(shape[1:], spacing_mm[1:], pixel_mm, strict=True)
     )
-    scan = Acquisition.tilting_arc(
+    scan = Acquisition.arc(
         n_views=int(draw.integers(1, 6)),
         angle_range_rad=float(draw.uniform(0.2, 0.9)),
         detector_tilt_range_rad=float(draw.uniform(0.05, 0.3)) if tilting else 0.0,

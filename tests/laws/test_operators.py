@@ -163,7 +163,7 @@ def test_derivatives_to_second_order(build: Build) -> None:
 
 def test_every_partial_derivative_of_a_tiny_projector() -> None:
     grid = VolumeGrid.on_detector((2, 2, 3), (1.0, 1.0, 1.0))
-    scan = Acquisition.tilting_arc(
+    scan = Acquisition.arc(
         n_views=2,
         angle_range_rad=0.5,
         detector_tilt_range_rad=0.1,

@@ -26,7 +26,7 @@ WIDE = Acquisition.arc(
     detector_shape=(40, 60),
     pixel_spacing_mm=(2.0, 2.0),
 )
-OTHER = Acquisition.tilting_arc(
+OTHER = Acquisition.arc(
     n_views=5,
     angle_range_rad=radians(15),
     detector_tilt_range_rad=radians(4),

@@ -44,7 +44,7 @@ SHIFT = shifted(5.0, -3.0, 4.0)
 TURN = turned(3.0, 8.0, -4.0, translation_mm=(4.0, -2.0, 3.0))
 VOXEL_MM = GRID.spacing_mm[0]
 
-OTHER_SCAN = Acquisition.tilting_arc(
+OTHER_SCAN = Acquisition.arc(
     n_views=9,
     angle_range_rad=radians(40),
     detector_tilt_range_rad=radians(4),

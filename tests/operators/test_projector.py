@@ -17,7 +17,7 @@ GRID = VolumeGrid.on_detector((12, 30, 34), (1.5, 1.0, 0.9), gap_mm=8.0)
 
 
 def scan(*, tilt_rad: float = 0.0, n_views: int = 3, source_to_detector_mm: float = 400.0) -> Acquisition:
-    return Acquisition.tilting_arc(
+    return Acquisition.arc(
         n_views=n_views,
         angle_range_rad=radians(40),
         detector_tilt_range_rad=tilt_rad,
@@ -191,7 +191,7 @@ def test_an_ellipsoid_is_projected_as_well_as_its_voxels_allow(dtype: torch.dtyp
 def test_a_tilting_detector_sees_nearly_as_well_as_a_static_one(tilt_deg: float) -> None:
     grid = VolumeGrid.on_detector((40, 70, 70), (1.0, 1.0, 1.0), gap_mm=20.0)
     static, tilting = (
-        Acquisition.tilting_arc(
+        Acquisition.arc(
             n_views=5,
             angle_range_rad=radians(15.0 if tilt_deg < 5 else 40.0),
             detector_tilt_range_rad=radians(tilt),

@@ -78,50 +78,53 @@ class Acquisition:
         detector_shape: tuple[int, int],
         pixel_spacing_mm: tuple[float, float],
         source_y_mm: float = 0.0,
+        detector_tilt_range_rad: float = 0.0,
     ) -> Acquisition:
-        """Return a scan whose source turns over a detector that stays at z = 0.
+        """Return a scan whose source turns over a detector that stays at z = 0, or turns after it by less.
 
         `source(t) = (R sin t, source_y, pivot + R cos t)`, `R = source_to_detector - pivot`, at `n_views`
         angles t evenly spaced from -angle_range/2 to +angle_range/2 (t = 0 for one view). The detector's low
-        edge is y = 0; it is centred in x.
+        edge is y = 0; it is centred in x. It turns about the line x = 0, z = pivot, by angles a evenly spaced
+        over `detector_tilt_range_rad`: `u_axis = (cos a, 0, -sin a)`, `center = (-pivot sin a, size_v / 2,
+        pivot - pivot cos a)`.
 
+        Parameters
+        ----------
+        n_views : int
+            Number of views.
+        angle_range_rad : float
+            Of the source, from the first view to the last.
+        source_to_detector_mm : float
+            Height of the source above the detector in the middle of the sweep.
+        pivot_height_mm : float
+            Height of the axis that the source turns about, above the detector.
+        detector_shape : tuple of int
+            Pixels along (v, u).
+        pixel_spacing_mm : tuple of float
+            Edges of a pixel, (v, u).
+        source_y_mm : float
+            Where the source is along y; 0 is above the chest-wall edge.
+        detector_tilt_range_rad : float
+            Of the detector, from the first view to the last; 0 for one that stays.
+
+        Returns
+        -------
+        Acquisition
+            Views from negative to positive x.
+
+        Raises
+        ------
+        GeometryError
+            If a number is not finite, or the pivot is not below the source.
+
+        Examples
+        --------
         >>> scan = Acquisition.arc(
         ...     n_views=3, angle_range_rad=0.4, source_to_detector_mm=660, pivot_height_mm=0,
         ...     detector_shape=(20, 30), pixel_spacing_mm=(1, 1))
         >>> scan.source_mm[1], scan.detector_center_mm[1]
         ((0.0, 0.0, 660.0), (0.0, 10.0, 0.0))
-        """
-        return cls.tilting_arc(
-            n_views=n_views,
-            angle_range_rad=angle_range_rad,
-            detector_tilt_range_rad=0.0,
-            source_to_detector_mm=source_to_detector_mm,
-            pivot_height_mm=pivot_height_mm,
-            detector_shape=detector_shape,
-            pixel_spacing_mm=pixel_spacing_mm,
-            source_y_mm=source_y_mm,
-        )
-
-    @classmethod
-    def tilting_arc(
-        cls,
-        *,
-        n_views: int,
-        angle_range_rad: float,
-        detector_tilt_range_rad: float,
-        source_to_detector_mm: float,
-        pivot_height_mm: float,
-        detector_shape: tuple[int, int],
-        pixel_spacing_mm: tuple[float, float],
-        source_y_mm: float = 0.0,
-    ) -> Acquisition:
-        """Return a scan whose source turns as in `arc` while the detector turns after it, by less.
-
-        The detector turns about the line x = 0, z = pivot, by angles a evenly spaced over
-        `detector_tilt_range_rad`: `u_axis = (cos a, 0, -sin a)`, `center = (-pivot sin a, size_v / 2, pivot -
-        pivot cos a)`.
-
-        >>> scan = Acquisition.tilting_arc(
+        >>> scan = Acquisition.arc(
         ...     n_views=3, angle_range_rad=0.26, detector_tilt_range_rad=0.07, source_to_detector_mm=700,
         ...     pivot_height_mm=0, detector_shape=(20, 30), pixel_spacing_mm=(1, 1))
         >>> scan.normals[2].round(3).tolist()
@@ -279,10 +282,7 @@ class Acquisition:
         (42, 42)
         """
         f_v, f_u = factors("Acquisition.bin", factor, _DETECTOR)
-        (n_v, f_v), (n_u, f_u) = (
-            binned_pixels(self.detector_shape[0], f_v),
-            binned_pixels(self.detector_shape[1], f_u),
-        )
+        (n_v, f_v), (n_u, f_u) = map(binned_pixels, self.detector_shape, (f_v, f_u))
         d_v, d_u = self.pixel_spacing_mm
         lost_v_mm = (self.detector_shape[0] - n_v * f_v) * d_v
         lost_u_mm = (self.detector_shape[1] - n_u * f_u) * d_u

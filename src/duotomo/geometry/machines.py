@@ -66,7 +66,7 @@ def hologic_dimensions() -> Acquisition:
     >>> hologic_dimensions().shape
     (15, 1664, 2048)
     """
-    return Acquisition.tilting_arc(
+    return Acquisition.arc(
         n_views=15,
         angle_range_rad=math.radians(15),
         detector_tilt_range_rad=math.radians(4.2),
@@ -127,3 +127,4 @@ MACHINES: dict[str, Callable[[], Acquisition]] = {
     "siemens_inspiration": siemens_inspiration,
     "victre": victre,
 }
+"""Published machines, by name."""

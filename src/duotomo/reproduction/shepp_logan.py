@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import Acquisition, VolumeGrid, paper
 from duotomo.phantoms import Phantom, SheppLogan
 from duotomo.reproduction.acquisitions import acquisition_covering
 from duotomo.reproduction.case import Case, Scans
@@ -31,14 +31,7 @@ def _grid(plan: Plan) -> VolumeGrid:
 
 def _acquisition(plan: Plan) -> Acquisition:
     pixel_mm = _grid(plan).spacing_mm[0]
-    return Acquisition.arc(
-        n_views=11,
-        angle_range_rad=math.radians(50),
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        detector_shape=(math.ceil(80 / pixel_mm), math.ceil(160 / pixel_mm)),
-        pixel_spacing_mm=(pixel_mm, pixel_mm),
-    )
+    return paper(detector_shape=(math.ceil(80 / pixel_mm), math.ceil(160 / pixel_mm)), pixel_mm=pixel_mm)
 
 
 def _phantom(grid: VolumeGrid) -> SheppLogan:

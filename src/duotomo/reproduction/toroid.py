@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import Acquisition, VolumeGrid, paper
 from duotomo.phantoms import Box, Ellipsoid, Phantom, Toroid
 from duotomo.reproduction.acquisitions import acquisition_covering
 from duotomo.reproduction.case import Case, Scans
@@ -36,15 +35,9 @@ def grid_of(spacing_mm: float) -> VolumeGrid:
 
 def acquisition_of(spacing_mm: float) -> Acquisition:
     """Return 11 views over 50 degrees, 660 mm from the source to the detector, pixels as wide as voxels."""
-    return Acquisition.arc(
-        n_views=11,
-        angle_range_rad=math.radians(50),
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        # As wide as the cube's projection in the outermost views, so that no view is cut off.
-        detector_shape=(round(84 / spacing_mm), round(168 / spacing_mm)),
-        pixel_spacing_mm=(spacing_mm, spacing_mm),
-    )
+    # As wide as the cube's projection in the outermost views, so that no view is cut off.
+    shape = round(84 / spacing_mm), round(168 / spacing_mm)
+    return paper(detector_shape=shape, pixel_mm=spacing_mm)
 
 
 def phantom_of(*, fills_the_cube: bool) -> Toroid:

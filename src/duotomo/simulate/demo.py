@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 
-from duotomo.geometry import Acquisition
+from duotomo.geometry import paper
 from duotomo.phantoms import Density
 from duotomo.simulate.options import LesionVisits, SimulationOptions
 from duotomo.simulate.visits import SimulatedVisits, make_visits
 
 DETECTOR_MM = (56.0, 150.0)
 """(v, u): as wide as the projection of the breast in the outermost views."""
-
-N_VIEWS, ARC_DEG = 11, 50.0
 
 
 def demo_pair(*, voxel_mm: float = 1.0, seed: int = 0, device: str = "cpu") -> SimulatedVisits:
@@ -52,12 +50,4 @@ def demo_pair(*, voxel_mm: float = 1.0, seed: int = 0, device: str = "cpu") -> S
         rest_oversample=2,
     )
     n_v, n_u = (math.ceil(size / voxel_mm) for size in DETECTOR_MM)
-    acquisition = Acquisition.arc(
-        n_views=N_VIEWS,
-        angle_range_rad=math.radians(ARC_DEG),
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        detector_shape=(n_v, n_u),
-        pixel_spacing_mm=(voxel_mm, voxel_mm),
-    )
-    return make_visits(options, acquisition, device=device)
+    return make_visits(options, paper(detector_shape=(n_v, n_u), pixel_mm=voxel_mm), device=device)
