@@ -9,7 +9,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("quick_start.md", "how_to/other_libraries.md", "how_to/notebooks.md", "how_to/adding_a_prior.md")
-PAGES = (*PAGES, "how_to/adding_a_machine.md")
+PAGES = (*PAGES, "how_to/adding_a_machine.md", "how_to/training_through_operators.md")
 NEEDS = {"how_to/other_libraries.md": ("scipy", "pylops")}
 
 
