@@ -27,9 +27,27 @@ class Acquisition:
 
     Pixel (v, u) of a view is centred at `c + (v - (n_v - 1)/2) d_v v_axis + (u - (n_u - 1)/2) d_u u_axis`.
 
-    source_mm, detector_center_mm, u_axis, v_axis: (view, xyz), arrays or nested sequences; the axes are unit
-    vectors at right angles. pixel_spacing_mm: (v, u). detector_shape: pixels along (v, u).
+    Parameters
+    ----------
+    source_mm : array_like
+        Sources, (view, xyz), in mm.
+    detector_center_mm : array_like
+        Middles c of the detector, (view, xyz), in mm.
+    u_axis, v_axis : array_like
+        Unit vectors along the pixels' axes, at right angles, (view, xyz).
+    pixel_spacing_mm : tuple of float
+        Edges of a pixel, (v, u).
+    detector_shape : tuple of int
+        Pixels along (v, u).
 
+    Raises
+    ------
+    GeometryError
+        If a view cannot be: a source below the detector or in its plane, or axes that are no unit vectors at
+        right angles.
+
+    Examples
+    --------
     >>> scan = Acquisition(source_mm=[(0, 0, 660)], detector_center_mm=[(0, 10, 0)], u_axis=[(1, 0, 0)],
     ...                    v_axis=[(0, 1, 0)], pixel_spacing_mm=(1, 1), detector_shape=(20, 30))
     >>> scan.shape
@@ -177,8 +195,27 @@ class Acquisition:
 
         `u_axis = u_mm / |u_mm|`, and the pixel's spacing is `|u_mm|`, the same in all views; likewise v.
 
-        source_mm, detector_center_mm, u_mm, v_mm: (view, xyz).
+        Parameters
+        ----------
+        source_mm, detector_center_mm : array_like
+            Sources, and middles of the detector, (view, xyz), in mm.
+        u_mm, v_mm : array_like
+            From one pixel to the next along u and along v, (view, xyz), in mm.
+        detector_shape : tuple of int
+            Pixels along (v, u).
 
+        Returns
+        -------
+        Acquisition
+            With these views.
+
+        Raises
+        ------
+        GeometryError
+            If the lengths of the vectors differ between views, or a view cannot be.
+
+        Examples
+        --------
         >>> Acquisition.from_vectors(
         ...     source_mm=[(0, 0, 660)], detector_center_mm=[(0, 10, 0)], u_mm=[(0.5, 0, 0)],
         ...     v_mm=[(0, 2, 0)], detector_shape=(20, 30)).pixel_spacing_mm
@@ -259,7 +296,23 @@ class Acquisition:
     def __getitem__(
         self, views: int | slice | Sequence[int] | Sequence[bool] | NDArray[np.generic]
     ) -> Acquisition:
-        """Return the scan of these views only: an index, a slice, indices or a mask."""
+        """Return the scan of some views only.
+
+        Parameters
+        ----------
+        views : int, slice, sequence of int or of bool, or numpy.ndarray
+            An index, a slice, indices or a mask.
+
+        Returns
+        -------
+        Acquisition
+            Of these views, in this order.
+
+        Raises
+        ------
+        GeometryError
+            If there is no such view, or none is chosen.
+        """
         kept = view_numbers(views, self.n_views)
         return Acquisition(
             source_mm=[self.source_mm[view] for view in kept],
@@ -271,12 +324,24 @@ class Acquisition:
         )
 
     def bin(self, factor: int | tuple[int, int]) -> Acquisition:
-        """Return the scan whose pixels are unions of `factor` (v, u) pixels of this one.
+        """Return the scan whose pixels are unions of pixels of this one.
 
         The low corner stays; `detector_shape = floor(detector_shape / factor)`, a remainder at the high end
         is left out. An axis shorter than the factor becomes one pixel. `bin_projections` does the same to the
         data.
 
+        Parameters
+        ----------
+        factor : int or tuple of int
+            Pixels united along (v, u).
+
+        Returns
+        -------
+        Acquisition
+            With the same views.
+
+        Examples
+        --------
         >>> from duotomo.geometry import paper
         >>> paper().bin(3).detector_shape
         (42, 42)
@@ -297,8 +362,20 @@ class Acquisition:
         )
 
     def check_above(self, grid: VolumeGrid) -> None:
-        """Raise unless the source is above the grid's top face in every view: `s_z > grid.high_mm[0]`.
+        """Raise unless the source is above a grid's top face in every view: `s_z > grid.high_mm[0]`.
 
+        Parameters
+        ----------
+        grid : VolumeGrid
+            Of the body.
+
+        Raises
+        ------
+        GeometryError
+            If a source is not above it.
+
+        Examples
+        --------
         >>> from duotomo.geometry import paper
         >>> paper().check_above(VolumeGrid.on_detector((60, 10, 10), (1, 1, 1)))
         """
@@ -311,8 +388,15 @@ class Acquisition:
                 )
 
     def to_json(self) -> str:
-        """Return the JSON text that `from_json` reads.
+        """Return the scan as JSON.
 
+        Returns
+        -------
+        str
+            What `from_json` reads.
+
+        Examples
+        --------
         >>> from duotomo.geometry import paper
         >>> Acquisition.from_json(paper().to_json()) == paper()
         True
@@ -321,7 +405,23 @@ class Acquisition:
 
     @classmethod
     def from_json(cls, text: str) -> Acquisition:
-        """Return the scan that `to_json` wrote."""
+        """Return the scan that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            As JSON.
+
+        Returns
+        -------
+        Acquisition
+            Equal to the one written.
+
+        Raises
+        ------
+        GeometryError
+            If the text is not a scan's.
+        """
         fields = load_json("Acquisition", (*_PER_VIEW, "pixel_spacing_mm", "detector_shape"), text)
         return cls(
             source_mm=fields["source_mm"],

@@ -33,11 +33,27 @@ def binned_pixels(n_pixels: int, factor: int) -> tuple[int, int]:
 
 
 def bin_projections(projections: ArrayT, factor: int | tuple[int, int]) -> ArrayT:
-    """Average blocks of `factor` (v, u) pixels: `q[..., i, j] = mean(p[..., i f:(i+1) f, j f:(j+1) f])`.
+    """Average blocks of pixels: `q[..., i, j] = mean(p[..., i f:(i+1) f, j f:(j+1) f])`.
 
-    projections: (..., v, u), a numpy array or a torch tensor. Returns (..., v // factor, u // factor) of the
-    same kind, the pixels of `Acquisition.bin(factor)`.
+    Parameters
+    ----------
+    projections : torch.Tensor or numpy.ndarray
+        (..., v, u).
+    factor : int or tuple of int
+        Pixels united along (v, u).
 
+    Returns
+    -------
+    torch.Tensor or numpy.ndarray
+        (..., v // factor, u // factor), of the same kind: the pixels of `Acquisition.bin(factor)`.
+
+    Raises
+    ------
+    ShapeError
+        If there are fewer than two axes.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> bin_projections(np.arange(8.0).reshape(1, 2, 4), 2)
     array([[[2.5, 4.5]]])

@@ -21,18 +21,18 @@ Box = tuple[tuple[float, float], tuple[float, float]]
 def seen_box_mm(acquisition: Acquisition, height_mm: float, *, share: float = SEEN_BY) -> Box:
     """Return the rectangle ((y low, y high), (x low, x high)) of the plane z that enough of the views see.
 
-    In each view the source casts the plane's rectangle onto the detector, `x = s_x + (c_x - s_x) (s_z - z) /
+    In each view the detector is projected from the source onto the plane, `x = s_x + (c_x - s_x) (s_z - z) /
     (s_z - c_z)` for a corner c, and likewise y; of the views' intervals, those points are kept that lie in at
-    least `share` of them. A tilted detector is taken by the rectangle inside its shadow.
+    least `share` of them. A tilted detector is taken by the rectangle inside its projection.
 
     >>> from duotomo.geometry import paper
     >>> (y_low, y_high), (x_low, x_high) = seen_box_mm(paper(), 0.0)
     >>> (y_low, y_high), (x_low, x_high)
     ((0.0, 128.0), (-64.0, 64.0))
     """
-    shadows = _shadows_mm(acquisition, height_mm)
+    rectangles = _rectangles_mm(acquisition, height_mm)
     needed = max(1, math.ceil(share * acquisition.n_views))
-    y, x = (_shared(shadows[:, axis], needed) for axis in range(2))
+    y, x = (_shared(rectangles[:, axis], needed) for axis in range(2))
     if y is None or x is None:
         raise GeometryError(
             f"seen_box_mm: expected a part of the plane z = {height_mm:g} mm that {needed} of "
@@ -49,13 +49,36 @@ def grid_in_view(
     spacing_mm: tuple[float, float, float],
     share: float = SEEN_BY,
 ) -> VolumeGrid:
-    """Return the grid over what enough of the views see of a breast `gap_mm` above the detector.
+    """Return the grid over what enough of the views see of a breast.
 
     Along z it holds `thickness_mm`; in the plane, what is seen half way up. Voxels are whole: along y and x
     those that fit, along z those that are needed.
 
-    spacing_mm: voxel edges (z, y, x). share: of the views.
+    Parameters
+    ----------
+    acquisition : Acquisition
+        The scan.
+    thickness_mm : float
+        Of the breast.
+    gap_mm : float
+        From the detector to the breast.
+    spacing_mm : tuple of float
+        Edges of a voxel, (z, y, x).
+    share : float
+        Of the views that have to see a place, 0 to 1.
 
+    Returns
+    -------
+    VolumeGrid
+        From the chest wall on.
+
+    Raises
+    ------
+    GeometryError
+        If the breast is not below the sources, or less than a voxel is seen.
+
+    Examples
+    --------
     >>> from duotomo.geometry import paper
     >>> grid = grid_in_view(paper(), thickness_mm=50.0, gap_mm=10.0, spacing_mm=(1.0, 0.5, 0.5))
     >>> grid.shape[0], grid.low_mm[0], grid.high_mm[0]
@@ -92,7 +115,7 @@ def grid_in_view(
     )
 
 
-def _shadows_mm(acquisition: Acquisition, height_mm: float) -> NDArray[np.float64]:
+def _rectangles_mm(acquisition: Acquisition, height_mm: float) -> NDArray[np.float64]:
     """Return, for each view and for y and x, the interval that the detector's corners cut from a plane.
 
     (view, 2, 2): y then x, low then high; of the two corners on a side, the inner one.

@@ -18,8 +18,25 @@ Floats = NDArray[np.float64]
 def voxel_to_world(grid: VolumeGrid, index_zyx: ArrayLike) -> Floats:
     """Return the points of voxel indices: `low_mm + (index + 1/2) * spacing_mm`, turned to xyz.
 
-    index_zyx: (..., zyx), fractions allowed. Returns (..., xyz) in mm.
+    Parameters
+    ----------
+    grid : VolumeGrid
+        The voxels.
+    index_zyx : array_like
+        (..., zyx), fractions allowed.
 
+    Returns
+    -------
+    numpy.ndarray
+        (..., xyz), in mm, float64.
+
+    Raises
+    ------
+    ShapeError
+        If the last axis has not three coordinates.
+
+    Examples
+    --------
     >>> voxel_to_world(VolumeGrid.on_detector((2, 4, 6), (1, 1, 1)), (0, 0, 0)).tolist()
     [-2.5, 0.5, 0.5]
     """
@@ -32,8 +49,25 @@ def voxel_to_world(grid: VolumeGrid, index_zyx: ArrayLike) -> Floats:
 def world_to_voxel(grid: VolumeGrid, xyz_mm: ArrayLike) -> Floats:
     """Return the fractional voxel indices of points: `(zyx - low_mm) / spacing_mm - 1/2`.
 
-    xyz_mm: (..., xyz). Returns (..., zyx).
+    Parameters
+    ----------
+    grid : VolumeGrid
+        The voxels.
+    xyz_mm : array_like
+        (..., xyz), in mm.
 
+    Returns
+    -------
+    numpy.ndarray
+        (..., zyx), float64.
+
+    Raises
+    ------
+    ShapeError
+        If the last axis has not three coordinates.
+
+    Examples
+    --------
     >>> world_to_voxel(VolumeGrid.on_detector((2, 4, 6), (1, 1, 1)), (-2.5, 0.5, 0.5)).tolist()
     [0.0, 0.0, 0.0]
     """
@@ -48,8 +82,25 @@ def pixel_to_world(acquisition: Acquisition, index_vu: ArrayLike) -> Floats:
 
     `c + (v - (n_v - 1)/2) d_v v_axis + (u - (n_u - 1)/2) d_u u_axis`, with c the detector's centre.
 
-    index_vu: (..., vu), fractions allowed. Returns (view, ..., xyz) in mm.
+    Parameters
+    ----------
+    acquisition : Acquisition
+        The scan.
+    index_vu : array_like
+        (..., vu), fractions allowed.
 
+    Returns
+    -------
+    numpy.ndarray
+        (view, ..., xyz), in mm, float64.
+
+    Raises
+    ------
+    ShapeError
+        If the last axis has not two coordinates.
+
+    Examples
+    --------
     >>> from duotomo.geometry import paper
     >>> pixel_to_world(paper(), (0, 0)).shape
     (11, 3)
@@ -66,9 +117,26 @@ def world_to_pixel(acquisition: Acquisition, xyz_mm: ArrayLike) -> Floats:
 
     `hit = s + (p - s) ((c - s) . n) / ((p - s) . n)`, with source s, detector centre c and normal n.
 
-    xyz_mm: (..., xyz). Returns (view, ..., vu), fractional pixel indices, inside the detector or not; NaN for
-    a point that is not on the detector's side of the source.
+    Parameters
+    ----------
+    acquisition : Acquisition
+        The scan.
+    xyz_mm : array_like
+        Points p, (..., xyz), in mm.
 
+    Returns
+    -------
+    numpy.ndarray
+        (view, ..., vu), fractional pixel indices, inside the detector or not, float64; NaN for a point that
+        is not on the detector's side of the source.
+
+    Raises
+    ------
+    ShapeError
+        If the last axis has not three coordinates.
+
+    Examples
+    --------
     >>> from duotomo.geometry import paper
     >>> world_to_pixel(paper()[5], (0.0, 0.5, 0.0)).tolist()
     [[0.0, 63.5]]
@@ -79,7 +147,7 @@ def world_to_pixel(acquisition: Acquisition, xyz_mm: ArrayLike) -> Floats:
     center_mm = _per_view(acquisition.detector_centers_mm, n_axes)
     normal = _per_view(acquisition.normals, n_axes)
     ray_mm = points_mm - source_mm
-    # The normals look towards the source, so a point that casts a shadow lies at negative depth.
+    # The normals look towards the source, so a point that is projected lies at negative depth.
     depth_mm = np.sum(ray_mm * normal, axis=-1, keepdims=True)
     depth_mm = np.where(depth_mm < 0, depth_mm, np.nan)
     scale = np.sum((center_mm - source_mm) * normal, axis=-1, keepdims=True) / depth_mm

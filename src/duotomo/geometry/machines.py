@@ -20,6 +20,20 @@ def paper(*, detector_shape: tuple[int, int] = (128, 128), pixel_mm: float = 1.0
     Chosen here, since it gives neither: source to detector 660 mm, pivot on the detector, 128 x 128 pixels of
     1 mm.
 
+    Parameters
+    ----------
+    detector_shape : tuple of int
+        Pixels along (v, u).
+    pixel_mm : float
+        Edge of a pixel.
+
+    Returns
+    -------
+    Acquisition
+        11 views.
+
+    Examples
+    --------
     >>> paper().shape
     (11, 128, 128)
     """
@@ -41,6 +55,13 @@ def ge_senoclaire() -> Acquisition:
     014301, table of systems).
     Chosen here: 2394 x 3062 pixels (24 x 30.7 cm), as in the open DBT-Reconstruction toolbox of LAVI-USP.
 
+    Returns
+    -------
+    Acquisition
+        9 views.
+
+    Examples
+    --------
     >>> ge_senoclaire().shape
     (9, 2394, 3062)
     """
@@ -63,6 +84,13 @@ def hologic_dimensions() -> Acquisition:
     Chosen here: 4.2 degrees of tilt in total, evenly spaced, and 1664 x 2048 pixels (23.3 x 28.7 cm), as in
     the open DBT-Reconstruction toolbox of LAVI-USP.
 
+    Returns
+    -------
+    Acquisition
+        15 views.
+
+    Examples
+    --------
     >>> hologic_dimensions().shape
     (15, 1664, 2048)
     """
@@ -86,6 +114,13 @@ def siemens_inspiration() -> Acquisition:
     Chosen here: source to detector 650 mm, as in the VICTRE model of this machine, and 2816 x 3584 pixels,
     which that size and that pixel make.
 
+    Returns
+    -------
+    Acquisition
+        25 views.
+
+    Examples
+    --------
     >>> siemens_inspiration().shape
     (25, 2816, 3584)
     """
@@ -107,6 +142,13 @@ def victre() -> Acquisition:
     (Badano et al., JAMA Netw Open 2018;1(7):e185474, and the MC-GPU configuration of the VICTRE pipeline).
     Chosen here: nothing but the source above the chest-wall edge.
 
+    Returns
+    -------
+    Acquisition
+        25 views.
+
+    Examples
+    --------
     >>> victre().shape
     (25, 1500, 3000)
     """
