@@ -77,7 +77,7 @@ def test_an_image_is_a_volume_unless_it_has_a_geometry(files: Path, tmp_path: Pa
     [
         ("nothing.txt2", b"?", r"recognise: expected DICOM, a result folder, or a name that ends in"),
         ("broken.h5", b"not hdf5", r"recognise: .*broken\.h5: expected HDF5 that can be read"),
-        ("broken.nii.gz", b"not gzip", r"recognise: .*: expected an image that can be read"),
+        ("broken.nii.gz", b"not gzip", r"recognise: .*: expected a file that can be read"),
         ("broken.npy", b"not numpy", r"read_scan: "),
         ("broken.json", b"{", r"describe: .*: expected JSON text|Acquisition"),
         ("broken.dcm", b"\0" * 128 + b"DICM" + b"?" * 40, r"read_dicom_scan: "),

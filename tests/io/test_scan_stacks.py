@@ -24,8 +24,7 @@ from duotomo.io.file_error import FileError
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_options import Supplied, Values
 from duotomo.io.stacks import Request
-from duotomo.io.stacks.metaimage import read_metaimage
-from duotomo.io.stacks.nrrd import read_nrrd
+from duotomo.io.stacks.image import read_stack_image
 from tests.io.itk_helpers import sitk
 from tests.io.saved_helpers import SCAN, same
 from tests.io.scan_helpers import ARRAY, WRITERS, put
@@ -114,7 +113,7 @@ def test_other_numbers_are_refused(kind: str, tmp_path: Path) -> None:
         pixels = np.zeros((3, 6, 7, 3), dtype=np.uint8)
         image = sitk.GetImageFromArray(pixels, isVector=True)
         sitk.WriteImage(image, str(tmp_path / WRITERS[kind][0]))
-        with pytest.raises(FileError, match=r"(ElementNumberOfChannels = 1|one whole or floating-point num)"):
+        with pytest.raises(FileError, match=r"expected one number per pixel in s\.\w+; got \d"):
             read_scan(tmp_path / WRITERS[kind][0])
 
 
@@ -244,7 +243,7 @@ def test_metaimages_lie_where_itk_has_them(
     cos, sin = np.cos(angle), np.sin(angle)
     image.SetDirection([cos, -sin, 0, sin, cos, 0, 0, 0, 1])
     sitk.WriteImage(image, str(path), data.draw(st.booleans()))
-    stack = (read_nrrd if path.suffix == ".nrrd" else read_metaimage)(request(path))
+    stack = read_stack_image(request(path))
     assert stack.place is not None
     assert (stack.array == ARRAY).all()
     for index in ((0, 0), (6, 5), (3, 1)):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -12,13 +9,14 @@ from numpy.typing import NDArray
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError, reason
-from duotomo.io.libraries import nibabel, simpleitk
-from duotomo.io.nifti_bytes import nifti_bytes
+from duotomo.io.file_error import FileError
+from duotomo.io.images import StoredImage, read_image
+from duotomo.io.images.image import check_components
+from duotomo.io.images.nifti import write_nifti
+from duotomo.io.libraries import simpleitk
 from duotomo.io.paths import AnyPath, source, target
 from duotomo.io.patient_frame import itk_image, lps, ras_affine
-from duotomo.io.placement import Placement, from_itk, place
-from duotomo.io.volume_itk import read_itk_image
+from duotomo.io.placement import aligned, from_image
 from duotomo.transforms import DisplacementField, Motion
 
 SUFFIXES = (".nii.gz", ".nii", ".mha")
@@ -28,9 +26,6 @@ RAS_VECTORS, LPS_VECTORS = 1006, 1007
 
 FARTHEST_MM = 1e6
 """Nothing in an image is moved by a kilometre."""
-
-FLOAT32 = 1e-6
-"""What NIfTI's header leaves of a direction is right to this."""
 
 
 def write_displacement(path: AnyPath, motion: Motion, grid: VolumeGrid) -> None:
@@ -62,11 +57,14 @@ def write_displacement(path: AnyPath, motion: Motion, grid: VolumeGrid) -> None:
     """
     where = "write_displacement"
     path = target(where, path, SUFFIXES)
-    write = _write_mha if path.suffix == ".mha" else _write_nifti
     displacement_mm = motion.transform.displacement(motion.params.detach().cpu(), grid)
     vectors = displacement_mm.movedim(0, -1).numpy()
     with durable(where, path) as fresh:
-        write(fresh, vectors, grid)
+        if path.suffix == ".mha":
+            simpleitk().WriteImage(itk_image(grid, vectors, vectors=True), str(fresh))
+        else:
+            values = lps(vectors).transpose(2, 1, 0, 3)[:, :, :, None, :]
+            write_nifti(fresh, values, ras_affine(grid), intent=LPS_VECTORS)
 
 
 def read_displacement(path: AnyPath) -> Motion:
@@ -79,15 +77,14 @@ def read_displacement(path: AnyPath) -> Motion:
     """
     where = "read_displacement"
     path = source(where, path, SUFFIXES)
-    read = _read_mha if path.suffix == ".mha" else _read_nifti
     try:
-        placement = read(path)
-        if placement.turn is not None:
-            raise FileError(
-                f"expected axes along the machine's; got the directions {placement.turn.round(4).tolist()}. "
-                f"Resample it, or write it as a DisplacementFieldTransform to a .h5 file for read_transform, "
-                f"which takes any direction."
-            )
+        image = read_image(path, in_one_file=True)
+        vectors = _from_nifti(image) if image.header is not None else _from_itk(image)
+        placement = aligned(
+            from_image(image, vectors),
+            "Resample it, or write it as a DisplacementFieldTransform to a .h5 file for read_transform, "
+            "which takes any direction.",
+        )
         if (np.abs(placement.vectors) > FARTHEST_MM).any():
             raise FileError(
                 f"expected displacements of at most {FARTHEST_MM:g} mm; got more. Check the file."
@@ -98,66 +95,18 @@ def read_displacement(path: AnyPath) -> Motion:
         raise FileError(f"{where}: {path}: {error}") from error
 
 
-def _write_mha(path: Path, vectors: NDArray[np.float64], grid: VolumeGrid) -> None:
-    simpleitk().WriteImage(itk_image(grid, vectors, vectors=True), str(path))
+def _from_itk(image: StoredImage) -> NDArray[np.float64]:
+    """Return (xyz, z, y, x) along the machine's axes."""
+    check_components(image, 3, "displacements")
+    return np.moveaxis(lps(image.array), -1, 0)
 
 
-def _write_nifti(path: Path, vectors: NDArray[np.float64], grid: VolumeGrid) -> None:
-    affine = ras_affine(grid)
-    values = lps(vectors).transpose(2, 1, 0, 3)[:, :, :, None, :]
-    image = nibabel().Nifti1Image(values, affine)
-    image.set_sform(affine, code="scanner")
-    image.set_qform(affine, code="scanner")
-    image.header.set_intent(LPS_VECTORS)
-    image.header.set_xyzt_units("mm")
-    image.to_filename(str(path))
-
-
-def _read_mha(path: Path) -> Placement:
-    image = read_itk_image(path, n_components=3)
-    return from_itk(image, simpleitk().GetArrayFromImage(image))
-
-
-def _read_nifti(path: Path) -> Placement:
-    nib = nibabel()
-    try:
-        image = nib.Nifti1Image.from_bytes(nifti_bytes(path))
-        header = image.header
-        shape, intent = image.shape, int(header["intent_code"])
-        has_place = bool(header["sform_code"] > 0 or header["qform_code"] > 0)
-        values = np.asarray(image.dataobj, dtype=np.float64)
-    except FileError:
-        raise
-    except Exception as error:  # zlib, struct and nibabel each have their own
-        raise _damaged(error) from error
+def _from_nifti(image: StoredImage) -> NDArray[np.float64]:
+    shape, intent = image.array.shape[::-1], int(image.header["intent_code"])
     if len(shape) != 5 or shape[3:] != (1, 3) or intent not in (RAS_VECTORS, LPS_VECTORS):
         raise FileError(
             f"expected (x, y, z, 1, 3) values with intent {RAS_VECTORS} or {LPS_VECTORS}; got {shape} with "
             f"intent {intent}. Choose an image of displacements."
         )
-    if not has_place:
-        raise FileError("expected an sform or a qform; got neither. Set one: it says where the voxels are.")
-    vectors = values[:, :, :, 0].transpose(2, 1, 0, 3)
-    vectors = lps(vectors) if intent == LPS_VECTORS else vectors
-    affine = image.affine
-    spacing_mm = np.linalg.norm(affine[:3, :3], axis=0)
-    if not (np.isfinite(affine).all() and spacing_mm.all()):
-        raise FileError(f"expected finite voxels of some size; got the affine {affine.tolist()}. Correct it.")
-    return place(
-        vectors=np.moveaxis(vectors, -1, 0),
-        direction=affine[:3, :3] / spacing_mm,
-        first_mm=_decimals(affine[:3, 3]),
-        spacing_mm=_decimals(spacing_mm),
-        rounding=FLOAT32,
-    )
-
-
-def _decimals(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the shortest decimals that float32 rounds to these values."""
-    return np.array([float(str(value)) for value in values.astype(np.float32)])
-
-
-def _damaged(error: Exception) -> FileError:
-    return FileError(
-        f"expected an image that can be read; got: {reason(error)}. Check that the file is complete."
-    )
+    vectors = image.array[:, 0].astype(np.float64)
+    return np.moveaxis(lps(np.moveaxis(vectors, 0, -1)), -1, 0) if intent == LPS_VECTORS else vectors

@@ -11,6 +11,13 @@ class FileError(DuotomoError):
     """A file that is missing, damaged, of another kind, or that cannot be written."""
 
 
+def damaged(error: BaseException) -> FileError:
+    """Return what to raise for an error of a library that reads a file."""
+    return FileError(
+        f"expected a file that can be read; got: {reason(error)}. Check that the file is complete."
+    )
+
+
 def reason(error: BaseException) -> str:
     """Return what a library's message says that happened, without where in the library it did.
 

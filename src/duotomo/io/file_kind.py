@@ -12,11 +12,12 @@ from duotomo.io.dicom.header import is_dicom, quiet, read_dataset
 from duotomo.io.dicom.registration import DEFORMABLE, SPATIAL
 from duotomo.io.dicom.tomosynthesis_reader import SOP_CLASS
 from duotomo.io.file_error import FileError, reason
-from duotomo.io.libraries import _library, nibabel, simpleitk
+from duotomo.io.images import READERS, n_components
+from duotomo.io.libraries import _library
 from duotomo.io.paths import AnyPath
 from duotomo.io.result_index import has_result
 
-IMAGES = (".nii.gz", ".nii", ".mha", ".mhd", ".nrrd")
+IMAGES = tuple(READERS)
 """Images that can be a volume, displacements, or the views of a scan."""
 
 HDF5 = (".h5", ".hdf5")
@@ -155,29 +156,13 @@ def _hdf5(where: str, path: Path) -> FileKind:
 def _image(where: str, path: Path, *, with_geometry: bool) -> FileKind:
     if with_geometry or _geometry_beside(path):
         return FileKind.SCAN
-    return FileKind.DISPLACEMENT if _n_components(where, path) == 3 else FileKind.VOLUME
+    try:
+        return FileKind.DISPLACEMENT if n_components(path) == 3 else FileKind.VOLUME
+    except FileError as error:
+        raise FileError(f"{where}: {path}: {error}") from error
 
 
 def _geometry_beside(path: Path) -> bool:
     suffix = next(suffix for suffix in IMAGES if path.name.lower().endswith(suffix))
     stem = path.name[: -len(suffix)]
     return any(path.with_name(f"{stem}.{kind}").is_file() for kind in ("json", "xml"))
-
-
-def _n_components(where: str, path: Path) -> int:
-    """Return how many numbers each voxel has, by the header alone."""
-    try:
-        if path.name.lower().endswith((".nii", ".nii.gz")):
-            shape = nibabel().load(str(path)).shape
-            return int(shape[4]) if len(shape) == 5 else 1
-        reader = simpleitk().ImageFileReader()
-        reader.SetFileName(str(path))
-        reader.ReadImageInformation()
-        return int(reader.GetNumberOfComponents())
-    except FileError:
-        raise
-    except Exception as error:  # nibabel, zlib and ITK each have their own
-        raise FileError(
-            f"{where}: {path}: expected an image that can be read; got: {reason(error)}. "
-            f"Check that the file is complete."
-        ) from error

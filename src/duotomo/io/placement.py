@@ -10,12 +10,17 @@ from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
 from duotomo.io.file_error import FileError
+from duotomo.io.images.image import StoredImage
+from duotomo.io.images.nifti import ras_affine_of
 from duotomo.io.patient_frame import lps
 
 Floats = NDArray[np.float64]
 
 ROUNDING = 1e-12
 """Of a direction matrix in float64."""
+
+FLOAT32 = 1e-6
+"""What NIfTI's header leaves of a direction is right to this."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,6 +36,39 @@ class Placement:
     grid: VolumeGrid
     vectors: Floats
     turn: Floats | None
+
+
+def from_image(image: StoredImage, vectors: NDArray[Any]) -> Placement:
+    """Return vectors, (component, k, j, i) along the machine's axes, where an image file has its voxels.
+
+    Decimals that float32 has cut from the spacings and the origin of NIfTI are restored: 0.1 is 0.1.
+    """
+    if image.first_mm is None or image.axes is None:
+        affine = ras_affine_of(image.header)
+        spacing_mm = np.linalg.norm(affine[:3, :3], axis=0)
+        return place(
+            vectors=vectors,
+            direction=affine[:3, :3] / spacing_mm,
+            first_mm=_decimals(affine[:3, 3]),
+            spacing_mm=_decimals(spacing_mm),
+            rounding=FLOAT32,
+        )
+    return place(
+        vectors=vectors,
+        direction=lps(image.axes.T).T,
+        first_mm=lps(image.first_mm),
+        spacing_mm=image.spacing_mm,
+    )
+
+
+def aligned(placement: Placement, remedy: str) -> Placement:
+    """Return the placement; raise unless its axes lie along the machine's."""
+    if placement.turn is not None:
+        raise FileError(
+            f"expected axes along the machine's; got the directions {placement.turn.round(4).tolist()}. "
+            f"{remedy}"
+        )
+    return placement
 
 
 def from_itk(image: Any, array: NDArray[Any]) -> Placement:
@@ -80,3 +118,8 @@ def place(
     z_mm, y_mm, x_mm = center_mm[::-1].tolist()
     grid = VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(d_z, d_y, d_x), center_mm=(z_mm, y_mm, x_mm))
     return Placement(grid=grid, vectors=np.ascontiguousarray(vectors), turn=turn)
+
+
+def _decimals(values: Floats) -> Floats:
+    """Return the shortest decimals that float32 rounds to these values."""
+    return np.array([float(str(value)) for value in values.astype(np.float32)])

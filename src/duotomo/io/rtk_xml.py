@@ -36,7 +36,7 @@ _COLLIMATION = frozenset(f"Collimation{axis}{side}" for axis in "UV" for side in
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class View:
+class RtkView:
     """One projection as the file has it: numbers by RTK's names, in mm and degrees; matrix: (3, 4)."""
 
     values: dict[str, float]
@@ -47,7 +47,7 @@ class View:
 class _Content:
     """What has been read so far. common: for all projections; own: of the one that is being read."""
 
-    views: list[View] = field(default_factory=list)
+    views: list[RtkView] = field(default_factory=list)
     common: dict[str, float] = field(default_factory=dict)
     own: dict[str, float] | None = None
     matrix: NDArray[np.float64] | None = None
@@ -82,11 +82,11 @@ class _Content:
         elif name == "Matrix":
             self.matrix = np.reshape(_finite(words, 12, name, number), (3, 4))
         elif name == _VIEW and self.own is not None:
-            self.views.append(View(values=self.common | self.own, matrix=self.matrix))
+            self.views.append(RtkView(values=self.common | self.own, matrix=self.matrix))
             self.own = None
 
 
-def parse_rtk(path: Path) -> list[View]:
+def parse_rtk(path: Path) -> list[RtkView]:
     """Return the projections of an `RTKThreeDCircularGeometry`."""
     size = path.stat().st_size
     if size > MAX_BYTES:

@@ -28,7 +28,7 @@ _HOW = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placed:
+class ScanGeometry:
     """A geometry, and what people should know of where it came from."""
 
     acquisition: Acquisition
@@ -36,7 +36,7 @@ class Placed:
     warnings: tuple[str, ...] = ()
 
 
-def place_stack(stack: Stack, path: Path, supplied: Supplied) -> Placed:
+def place_stack(stack: Stack, path: Path, supplied: Supplied) -> ScanGeometry:
     """Return the geometry of a stack: what a person supplied, or else what lies beside the file."""
     parts = {
         "`pixel_spacing_mm`": supplied.pixel_spacing_mm,
@@ -55,16 +55,18 @@ def place_stack(stack: Stack, path: Path, supplied: Supplied) -> Placed:
             f"expected the geometry in one way; got {', '.join(ways)}. Leave out all but one."
         )
     if supplied.machine:
-        placed = Placed(acquisition=_machine(supplied.machine, stack), facts={"geometry": supplied.machine})
+        placed = ScanGeometry(
+            acquisition=_machine(supplied.machine, stack), facts={"geometry": supplied.machine}
+        )
     elif len(given) == len(parts):
-        placed = Placed(acquisition=_swept(stack, supplied), facts={"geometry": "as supplied"})
+        placed = ScanGeometry(acquisition=_swept(stack, supplied), facts={"geometry": "as supplied"})
     elif given:
         missing = ", ".join(name for name in parts if name not in given)
         raise GeometryError(f"expected {', '.join(parts)} together; got no {missing}. Give them too.")
     else:
         placed = _from_file(stack, supplied.geometry or _beside(path))
     check_axes(stack.array.shape, placed.acquisition)
-    return Placed(
+    return ScanGeometry(
         acquisition=placed.acquisition,
         facts=placed.facts,
         warnings=(*placed.warnings, *_spacing_warning(stack, placed.acquisition)),
@@ -127,7 +129,7 @@ def sweep(
     )
 
 
-def read_geometry(path: Path, stack: Stack) -> Placed:
+def read_geometry(path: Path, stack: Stack) -> ScanGeometry:
     """Return the geometry in a JSON or XML file, for the pixels of this stack."""
     if not path.is_file():
         raise FileError(f"expected a geometry at {path}; got nothing there. Check the path.")
@@ -141,7 +143,7 @@ def read_geometry(path: Path, stack: Stack) -> Placed:
         acquisition = Acquisition.from_json(geometry_text(path))
     except GeometryError as error:
         raise FileError(f"{path.name}: {error}") from error
-    return Placed(acquisition=acquisition, facts={"geometry": "geometry JSON"})
+    return ScanGeometry(acquisition=acquisition, facts={"geometry": "geometry JSON"})
 
 
 def geometry_text(path: Path) -> str:
@@ -157,7 +159,7 @@ def geometry_text(path: Path) -> str:
         ) from error
 
 
-def _rtk(path: Path, stack: Stack) -> Placed:
+def _rtk(path: Path, stack: Stack) -> ScanGeometry:
     if stack.place is None or not stack.has_origin:
         raise GeometryError(
             f"expected an image that says where its pixels are, for RTK's geometry; got a {stack.format}. "
@@ -173,12 +175,12 @@ def _rtk(path: Path, stack: Stack) -> Placed:
         f"the source is nearer to the high edge of the detector (y = {depth_mm:g} mm) than to the low one: y "
         f"may run from the nipple to the chest wall"
     )
-    return Placed(
+    return ScanGeometry(
         acquisition=acquisition, facts=facts, warnings=(beyond,) if from_low > 0.75 * depth_mm else ()
     )
 
 
-def _from_file(stack: Stack, geometry: Path | None) -> Placed:
+def _from_file(stack: Stack, geometry: Path | None) -> ScanGeometry:
     if geometry is None:
         raise GeometryError(f"expected a geometry for a {stack.format}; got none. {_HOW}.")
     return read_geometry(geometry, stack)

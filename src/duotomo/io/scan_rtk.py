@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, pixel_to_world
 from duotomo.io.file_error import FileError
-from duotomo.io.rtk_xml import View, parse_rtk
+from duotomo.io.rtk_xml import RtkView, parse_rtk
 from duotomo.io.stacks.stack import PixelPlace
 
 Floats = NDArray[np.float64]
@@ -93,7 +93,7 @@ def read_rtk_geometry(path: Path) -> RtkGeometry:
 Vectors = tuple[Floats, Floats, Floats, Floats]
 
 
-def _vectors(view: View, number: int) -> Vectors:
+def _vectors(view: RtkView, number: int) -> Vectors:
     """Return source, origin, u and v of one view.
 
     `R = Rz(-in plane) Rx(-out of plane) Ry(-gantry)` takes the fixed frame to one that turns with the tube,

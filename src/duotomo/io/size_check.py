@@ -1,4 +1,4 @@
-"""Sizes that a header claims, refused before memory is taken for them."""
+"""Sizes and types that a header claims, refused before memory is taken for them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from duotomo.io.file_error import FileError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MAX_BYTES = 64 * 2**30
 """The most that a file may ask for; the memory that is free is the other limit."""
@@ -90,3 +94,11 @@ def in_words(n_bytes: int) -> str:
         if n_bytes >= size:
             return f"{n_bytes / size:.1f} {unit}"
     return f"{n_bytes} bytes"
+
+
+def check_numbers(dtype: np.dtype[Any], name: str) -> None:
+    """Raise unless an array is of whole or floating-point numbers."""
+    if dtype.kind not in "iuf" or dtype.itemsize > 8:
+        raise FileError(
+            f"expected {name} of whole or floating-point numbers of at most 64 bits; got {dtype}. Convert it."
+        )

@@ -81,9 +81,7 @@ def read_visits(
     """
     files, options, note = [Path(path) for path in paths], options or ScanOptions(), on_note or _silent
     if not files:
-        raise DuotomoError(
-            f"{_WHERE}: expected scans, or a study; got none. Name them, the reference first."
-        )
+        raise DuotomoError(f"{_WHERE}: expected scans, or a study; got none. Name them, the reference first.")
     if any(map(is_study, files)):
         return _from_study(files, options, device)
     read = [

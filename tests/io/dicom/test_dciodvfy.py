@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.io.dicom.breast import VIEWS, Breast
+from duotomo.io.dicom.breast_view import VIEWS, BreastView
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.registration import write_deformable_registration, write_spatial_registration
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
@@ -64,7 +64,7 @@ def test_a_patients_volume_has_neither_errors_nor_warnings(syntax: str, tmp_path
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_view_is_accepted(view: str, tmp_path: Path) -> None:
-    breast = Breast(laterality="R", view=view, implant=True)
+    breast = BreastView(laterality="R", view=view, implant=True)
     write_tomosynthesis(tmp_path / "v.dcm", VOLUME, GRID, identity=a_patient(), breast=breast)
     assert complaints(tmp_path / "v.dcm") == []
 

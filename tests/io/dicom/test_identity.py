@@ -15,7 +15,7 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.io import FileError
-from duotomo.io.dicom.breast import VIEWS, Breast
+from duotomo.io.dicom.breast_view import VIEWS, BreastView
 from duotomo.io.dicom.identity import PATIENT, STUDY, Identity
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 
@@ -168,8 +168,8 @@ def test_the_breast_is_known_and_identifies_nobody() -> None:
         "medio-lateral oblique",
     )
     scan = a_scan(ImageLaterality="L", ViewCodeSequence=[code], BreastImplantPresent="YES")
-    assert Identity.of(scan).breast == Breast(laterality="L", view="MLO", implant=True)
-    assert Identity.of(a_scan()).breast == Breast()
+    assert Identity.of(scan).breast == BreastView(laterality="L", view="MLO", implant=True)
+    assert Identity.of(a_scan()).breast == BreastView()
 
 
 def test_the_side_of_a_frame_counts_too() -> None:
@@ -177,7 +177,7 @@ def test_the_side_of_a_frame_counts_too() -> None:
     anatomy.FrameLaterality = "R"
     groups.FrameAnatomySequence = [anatomy]
     for sequence in ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"):
-        assert Breast.of(a_scan(**{sequence: [groups]})).laterality == "R"
+        assert BreastView.of(a_scan(**{sequence: [groups]})).laterality == "R"
 
 
 def test_a_damaged_view_is_as_if_it_were_not_there() -> None:
@@ -187,7 +187,7 @@ def test_a_damaged_view_is_as_if_it_were_not_there() -> None:
                 raise ValueError("damaged")
             return super().get(key, default)
 
-    assert Identity.of(Damaged(a_scan(ImageLaterality="L"))).breast == Breast()
+    assert Identity.of(Damaged(a_scan(ImageLaterality="L"))).breast == BreastView()
 
 
 def test_views_have_the_codes_of_the_standard() -> None:
@@ -198,7 +198,7 @@ def test_views_have_the_codes_of_the_standard() -> None:
 
 
 def test_other_sides_and_views_are_refused() -> None:
-    with pytest.raises(FileError, match="Breast: expected laterality as one of L, R; got 'left'"):
-        Breast(laterality="left")
-    with pytest.raises(FileError, match=r"Breast: expected view as one of CC, MLO, .*; got 'TOP'"):
-        Breast(view="TOP")
+    with pytest.raises(FileError, match="BreastView: expected laterality as one of L, R; got 'left'"):
+        BreastView(laterality="left")
+    with pytest.raises(FileError, match=r"BreastView: expected view as one of CC, MLO, .*; got 'TOP'"):
+        BreastView(view="TOP")

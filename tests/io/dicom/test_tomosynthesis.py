@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from duotomo.errors import NonFiniteError, ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.io import FileError
-from duotomo.io.dicom.breast import Breast
+from duotomo.io.dicom.breast_view import BreastView
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.tomosynthesis import quantise, read_tomosynthesis, write_tomosynthesis
 
@@ -135,7 +135,7 @@ def test_the_side_and_the_view_are_said(tmp_path: Path) -> None:
         shared = found.SharedFunctionalGroupsSequence[0]
         return shared.FrameAnatomySequence[0].FrameLaterality, found.ViewCodeSequence[0].CodeMeaning
 
-    path, breast = tmp_path / "v.dcm", Breast(laterality="L", view="MLO")
+    path, breast = tmp_path / "v.dcm", BreastView(laterality="L", view="MLO")
     write_tomosynthesis(path, VOLUME, GRID)
     assert side(path) == ("U", "cranio-caudal")
     write_tomosynthesis(path, VOLUME, GRID, breast=breast)

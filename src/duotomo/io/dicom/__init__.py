@@ -1,6 +1,6 @@
 """DICOM: projections in and out, volumes and registrations out, and whose they are."""
 
-from duotomo.io.dicom.breast import Breast
+from duotomo.io.dicom.breast_view import BreastView
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.projections import read_dicom_scan
 from duotomo.io.dicom.projections_writer import write_dicom_projections
@@ -9,7 +9,7 @@ from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 from duotomo.io.dicom.tomosynthesis_reader import read_tomosynthesis
 
 __all__ = [
-    "Breast",
+    "BreastView",
     "Identity",
     "read_dicom_scan",
     "read_tomosynthesis",

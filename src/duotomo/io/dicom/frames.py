@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.io.dicom.header import View, read_dataset, title
+from duotomo.io.dicom.header import ViewAttributes, read_dataset, title
 from duotomo.io.file_error import FileError, reason
 from duotomo.io.libraries import pydicom
 from duotomo.io.size_check import MAX_BYTES, check_bytes, check_size
@@ -22,7 +22,7 @@ _NEEDED = ("Rows", "Columns", "BitsAllocated", "BitsStored", "PixelRepresentatio
 
 def frame_count(dataset: Any) -> int:
     """Return the Number of Frames, 1 where it is not given; raise if the functional groups say otherwise."""
-    (claimed,) = View(dataset, 0).numbers("NumberOfFrames", 1) or (1.0,)
+    (claimed,) = ViewAttributes(dataset, 0).numbers("NumberOfFrames", 1) or (1.0,)
     n_frames = int(claimed)
     if n_frames < 1 or n_frames != claimed:
         raise FileError(
@@ -40,7 +40,7 @@ def frame_count(dataset: Any) -> int:
 def frame_shape(dataset: Any) -> tuple[int, int]:
     """Return (Rows, Columns)."""
     (n_rows,), (n_columns,) = (
-        View(dataset, 0).need(keyword, 1, "another file: this one has no image")
+        ViewAttributes(dataset, 0).need(keyword, 1, "another file: this one has no image")
         for keyword in ("Rows", "Columns")
     )
     return int(n_rows), int(n_columns)
@@ -48,7 +48,7 @@ def frame_shape(dataset: Any) -> tuple[int, int]:
 
 def check_pixels(dataset: Any, path: Path, *, max_bytes: int = MAX_BYTES) -> None:
     """Raise unless the pixels that the header claims are grey values, fit into memory, and into the file."""
-    view = View(dataset, 0)
+    view = ViewAttributes(dataset, 0)
     for keyword in _NEEDED:
         view.need(keyword, 1, "another file: this one has no image")
     (samples,) = view.numbers("SamplesPerPixel", 1) or (1.0,)
@@ -109,7 +109,7 @@ def read_frames(path: Path, *, max_bytes: int = MAX_BYTES) -> NDArray[np.float32
                 f"{title('Rows')} and {title('Columns')} say; got more, or one of {stored.shape}. "
                 f"Check the file."
             )
-        frames[n_read] = _scaled(stored, View(dataset, n_read))
+        frames[n_read] = _scaled(stored, ViewAttributes(dataset, n_read))
         n_read += 1
     if n_read != shape[0]:
         raise FileError(
@@ -195,7 +195,7 @@ def coded_size(frame: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _scaled(stored: NDArray[Any], view: View) -> NDArray[np.float32]:
+def _scaled(stored: NDArray[Any], view: ViewAttributes) -> NDArray[np.float32]:
     bits, unused = stored.dtype.itemsize * 8, stored.dtype.itemsize * 8 - int(view.dataset.BitsStored)
     if unused and bits == int(view.dataset.BitsAllocated):
         stored = (stored << unused) >> unused

@@ -123,7 +123,7 @@ def missing(*lacking: tuple[str, str], instead: str = "") -> FileError:
 
 
 @dataclass(frozen=True)
-class View:
+class ViewAttributes:
     """One projection's attributes: of a frame in a multi-frame file, or of a file of its own."""
 
     dataset: Any
@@ -177,7 +177,7 @@ class View:
         return numbers
 
 
-def common(views: Sequence[View], keyword: str, n: int) -> tuple[float, ...] | None:
+def common(views: Sequence[ViewAttributes], keyword: str, n: int) -> tuple[float, ...] | None:
     """Return n numbers that all views share, or None if no view has them."""
     found = {view.numbers(keyword, n) for view in views}
     if len(found) > 1:
@@ -188,7 +188,7 @@ def common(views: Sequence[View], keyword: str, n: int) -> tuple[float, ...] | N
     return found.pop()
 
 
-def common_text(views: Sequence[View], keyword: str) -> str:
+def common_text(views: Sequence[ViewAttributes], keyword: str) -> str:
     """Return a text that all views share, "" if none has it."""
     found = {view.text(keyword) for view in views}
     if len(found) > 1:

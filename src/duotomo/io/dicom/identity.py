@@ -7,7 +7,7 @@ import secrets
 import uuid
 from typing import Any, NoReturn
 
-from duotomo.io.dicom.breast import Breast
+from duotomo.io.dicom.breast_view import BreastView
 from duotomo.io.dicom.header import quiet
 from duotomo.io.file_error import FileError
 from duotomo.io.libraries import pydicom
@@ -75,7 +75,7 @@ class Identity:
 
     __slots__ = ("__attributes", "__breast", "__key")
 
-    def __init__(self, attributes: Any, *, key: str, breast: Breast) -> None:
+    def __init__(self, attributes: Any, *, key: str, breast: BreastView) -> None:
         """attributes: a pydicom Dataset; what counts of it is copied. key: names the visit, and it alone."""
         dataset = pydicom().Dataset()
         for name in (*PATIENT, *STUDY):
@@ -113,10 +113,10 @@ class Identity:
         nobody.PatientName, nobody.PatientID, nobody.StudyID = "ANONYMOUS^", "ANONYMOUS", "1"
         nobody.PatientIdentityRemoved, nobody.DeidentificationMethod = "YES", "No identity was given"
         key = secrets.token_hex(16) if seed is None else f"seed {seed}"
-        return cls(nobody, key=key, breast=Breast())
+        return cls(nobody, key=key, breast=BreastView())
 
     @property
-    def breast(self) -> Breast:
+    def breast(self) -> BreastView:
         """Which breast, and its view: this identifies nobody."""
         return self.__breast
 
@@ -182,11 +182,11 @@ def _readable(dataset: Any, name: str) -> Any:
         ) from None
 
 
-def _breast(dataset: Any) -> Breast:
+def _breast(dataset: Any) -> BreastView:
     try:
-        return Breast.of(dataset)
+        return BreastView.of(dataset)
     except Exception:  # a damaged sequence: as if it were not there
-        return Breast()
+        return BreastView()
 
 
 def _uid(key: str, purpose: str) -> str:

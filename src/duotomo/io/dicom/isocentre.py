@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.geometry import Acquisition
-from duotomo.io.dicom.header import View, missing, title
+from duotomo.io.dicom.header import ViewAttributes, missing, title
 from duotomo.io.dicom.orientation import Turn
 from duotomo.io.file_error import FileError
 
@@ -26,21 +26,21 @@ _OPTION = "`geometry`, or `machine`"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placed:
+class IsocentreGeometry:
     """Where the isocentre's attributes put a scan, and how its image has to be turned."""
 
     acquisition: Acquisition
     turn: Turn
 
 
-def has_isocentre(views: Sequence[View]) -> bool:
+def has_isocentre(views: Sequence[ViewAttributes]) -> bool:
     """Return whether the file places source and detector from the isocentre."""
     return views[0].get(_SOURCE[0]) is not None
 
 
 def isocentre_geometry(
-    views: Sequence[View], shape: tuple[int, int], spacing_mm: tuple[float, float] | None
-) -> Placed:
+    views: Sequence[ViewAttributes], shape: tuple[int, int], spacing_mm: tuple[float, float] | None
+) -> IsocentreGeometry:
     """Return the scan that the Isocenter Reference System Sequence describes.
 
     The source is at distance D along (tan A1, tan A2, 1): Distance Source to Isocenter, and the source's
@@ -76,7 +76,7 @@ def isocentre_geometry(
     center, v_axis = centers[flattest], v_axes[flattest]
     edge = center - n_v * d_v / 2 * v_axis
     to_machine = np.array([0.0, -edge[1], -float(center @ np.cross(u_axes[flattest], v_axis))])
-    return Placed(
+    return IsocentreGeometry(
         acquisition=Acquisition(
             source_mm=sources + to_machine,
             detector_center_mm=centers + to_machine,
@@ -113,7 +113,7 @@ def isocentre_of(acquisition: Acquisition) -> Floats:
     return np.array([0.0, y.mean(), 0.0])
 
 
-def _source(view: View, number: int) -> Floats:
+def _source(view: ViewAttributes, number: int) -> Floats:
     (primary,), (secondary,), (distance,) = (
         view.need(keyword, 1, _OPTION) for keyword in (*_SOURCE, "DistanceSourceToIsocenter")
     )
@@ -129,7 +129,7 @@ def _source(view: View, number: int) -> Floats:
 
 
 def _image(
-    view: View, number: int, shape: tuple[int, int], spacing_mm: tuple[float, float]
+    view: ViewAttributes, number: int, shape: tuple[int, int], spacing_mm: tuple[float, float]
 ) -> tuple[Floats, Floats, Floats]:
     """Return the image's middle, and where its rows and columns run, in the detector's axes.
 
@@ -167,7 +167,7 @@ def _image(
     return middle, along_row, along_column
 
 
-def _field_of_view_mm(view: View, between_mm: tuple[float, float]) -> tuple[float, float]:
+def _field_of_view_mm(view: ViewAttributes, between_mm: tuple[float, float]) -> tuple[float, float]:
     """Return how far the first pixel of the image is from that of the active area, in (rows, columns)."""
     origin = view.numbers("FieldOfViewOrigin", 2) or (0.0, 0.0)
     active = view.numbers("DetectorActiveOrigin", 2) or (0.0, 0.0)

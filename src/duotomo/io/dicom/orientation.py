@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.io.dicom.breast import VIEWS
-from duotomo.io.dicom.header import View, common_text, title
+from duotomo.io.dicom.breast_view import VIEWS
+from duotomo.io.dicom.header import ViewAttributes, common_text, title
 from duotomo.io.file_error import FileError
 
 Floats = NDArray[np.float64]
@@ -70,7 +70,7 @@ class Turn:
         return tuple(axis for axis, flip in ((-2, self.flip_v), (-1, self.flip_u)) if flip)
 
 
-def laterality(view: View) -> str:
+def laterality(view: ViewAttributes) -> str:
     """Return "L", "R" or "", from Frame Laterality, Image Laterality or Laterality."""
     found = {view.text(keyword) for keyword in ("FrameLaterality", "ImageLaterality", "Laterality")} & {
         "L",
@@ -84,7 +84,7 @@ def laterality(view: View) -> str:
     return found.pop() if found else ""
 
 
-def view_position(view: View) -> str:
+def view_position(view: ViewAttributes) -> str:
     """Return "CC", "MLO" and the like, from View Code Sequence or View Position, or ""."""
     codes = view.dataset.get("ViewCodeSequence") or []
     value = str(codes[0].get("CodeValue", "")) if len(codes) else ""
@@ -135,7 +135,7 @@ def letters(position: str, side: str, *, forward: bool) -> str:
     return "".join(name for name in "HFLR" if along @ _LETTERS[name] > _UNSURE)
 
 
-def patient_turn(views: Sequence[View], *, needed: bool = True) -> Turn | None:
+def patient_turn(views: Sequence[ViewAttributes], *, needed: bool = True) -> Turn | None:
     """Return the turn that Patient Orientation asks for, or None where the file has none.
 
     needed: raise where the view does not tell which way x runs; otherwise that is None, too.

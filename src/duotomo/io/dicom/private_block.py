@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from duotomo.geometry import Acquisition
-from duotomo.io.dicom.header import View
+from duotomo.io.dicom.header import ViewAttributes
 from duotomo.io.file_error import FileError
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Values
@@ -59,12 +59,12 @@ def put_block(dataset: Any, scan: Scan, scale: Scale, views: slice) -> None:
         block.add_new(_FLAT, "OD", flat.detach().cpu().to(torch.float64).numpy().astype("<f8").tobytes())
 
 
-def has_block(view: View) -> bool:
+def has_block(view: ViewAttributes) -> bool:
     """Return whether a file has the block."""
     return _block(view) is not None
 
 
-def block_geometry(views: Sequence[View], detector_shape: tuple[int, int]) -> Acquisition:
+def block_geometry(views: Sequence[ViewAttributes], detector_shape: tuple[int, int]) -> Acquisition:
     """Return the acquisition in the block of a multi-frame file, or in those of one file per view."""
     datasets = _files(views)
     for view in datasets:
@@ -96,7 +96,7 @@ def block_geometry(views: Sequence[View], detector_shape: tuple[int, int]) -> Ac
     )
 
 
-def block_scale(view: View) -> Scale:
+def block_scale(view: ViewAttributes) -> Scale:
     """Return what the stored values of a file with the block stand for."""
     (step,), (offset,) = _floats(view, _STEP), _floats(view, _OFFSET)
     kind = _value(view, _VALUES)
@@ -109,7 +109,7 @@ def block_scale(view: View) -> Scale:
     return Scale(values=Values(text), step=float(step), offset=float(offset))
 
 
-def block_flat_field(views: Sequence[View]) -> torch.Tensor | None:
+def block_flat_field(views: Sequence[ViewAttributes]) -> torch.Tensor | None:
     """Return the flat field in the block, float32, or None: (view, v, u), (v, u), (view, 1, 1) or ()."""
     parts = []
     for view in _files(views):
@@ -128,19 +128,19 @@ def block_flat_field(views: Sequence[View]) -> torch.Tensor | None:
     return torch.cat(parts) if parts[0].ndim == 3 else parts[0]
 
 
-def _files(views: Sequence[View]) -> list[View]:
+def _files(views: Sequence[ViewAttributes]) -> list[ViewAttributes]:
     """Return one view of each file."""
     return [view for view in views if view.frame == 0]
 
 
-def _block(view: View) -> Any:
+def _block(view: ViewAttributes) -> Any:
     try:
         return view.dataset.private_block(GROUP, CREATOR)
     except KeyError:
         return None
 
 
-def _value(view: View, element: int) -> Any:
+def _value(view: ViewAttributes, element: int) -> Any:
     block = _block(view)
     if block is None or element not in block:
         raise FileError(
@@ -150,7 +150,7 @@ def _value(view: View, element: int) -> Any:
     return block[element].value
 
 
-def _floats(view: View, element: int) -> NDArray[np.float64]:
+def _floats(view: ViewAttributes, element: int) -> NDArray[np.float64]:
     value = _value(view, element)
     # Programs that rewrite files without value representations leave bytes.
     numbers = (
@@ -159,7 +159,7 @@ def _floats(view: View, element: int) -> NDArray[np.float64]:
     return numbers.astype(np.float64)
 
 
-def _whole(view: View, element: int) -> tuple[int, ...]:
+def _whole(view: ViewAttributes, element: int) -> tuple[int, ...]:
     value = _value(view, element)
     numbers = np.frombuffer(value, "<u2") if isinstance(value, bytes) else np.atleast_1d(np.array(value))
     return tuple(int(number) for number in numbers)

@@ -12,7 +12,16 @@ import torch
 from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import Acquisition
 from duotomo.io.dicom.frames import check_pixels, frame_count, frame_shape, read_frames
-from duotomo.io.dicom.header import View, common, common_text, is_dicom, missing, quiet, read_dataset, title
+from duotomo.io.dicom.header import (
+    ViewAttributes,
+    common,
+    common_text,
+    is_dicom,
+    missing,
+    quiet,
+    read_dataset,
+    title,
+)
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.isocentre import has_isocentre, isocentre_geometry
 from duotomo.io.dicom.orientation import Turn, laterality, patient_turn, view_position
@@ -143,17 +152,17 @@ def _scan(files: list[Path], headers: list[Any], supplied: Supplied, max_bytes: 
     )
 
 
-def _ordered(files: list[Path], headers: list[Any]) -> tuple[list[Path], list[View]]:
+def _ordered(files: list[Path], headers: list[Any]) -> tuple[list[Path], list[ViewAttributes]]:
     """Return files and views in the order of the scan."""
     counts = [frame_count(header) for header in headers]
     if len(files) == 1:
-        return files, [View(headers[0], frame) for frame in range(counts[0])]
+        return files, [ViewAttributes(headers[0], frame) for frame in range(counts[0])]
     if max(counts) > 1:
         raise FileError(
             f"expected one file with all views, or files of one view each; got {len(files)} files with up to "
             f"{max(counts)} frames. Choose one file."
         )
-    views = [View(header, 0) for header in headers]
+    views = [ViewAttributes(header, 0) for header in headers]
     if not all(Identity.of(headers[0]).same_patient(Identity.of(header)) for header in headers):
         raise FileError(
             f"expected the views of one scan; got files with another {title('PatientID')}. "
@@ -172,7 +181,7 @@ def _ordered(files: list[Path], headers: list[Any]) -> tuple[list[Path], list[Vi
 
 
 def _geometry(
-    views: Sequence[View], shape: tuple[int, int], supplied: Supplied, warnings: list[str]
+    views: Sequence[ViewAttributes], shape: tuple[int, int], supplied: Supplied, warnings: list[str]
 ) -> tuple[Acquisition, Turn]:
     """Return the first geometry that there is: supplied, private block, isocentre, or an arc's numbers."""
     told, by_isocentre = _told(supplied), has_isocentre(views)
@@ -246,7 +255,7 @@ def _check_turns(patient: Turn | None, detector: Turn) -> None:
         )
 
 
-def _scale(views: Sequence[View], told: Values | None) -> Scale:
+def _scale(views: Sequence[ViewAttributes], told: Values | None) -> Scale:
     """Return what stored values stand for; only what is proportional to the X-rays are counts."""
     if has_block(views[0]):
         scale = block_scale(views[0])
@@ -274,13 +283,13 @@ def _scale(views: Sequence[View], told: Values | None) -> Scale:
     return Scale(values=Values.COUNTS)
 
 
-def _format(view: View, n_files: int) -> str:
+def _format(view: ViewAttributes, n_files: int) -> str:
     kind = view.dataset.get("SOPClassUID")
     name = getattr(kind, "name", "unknown").replace(" Image Storage -", ",").replace(" Image Storage", "")
     return f"DICOM {name}{f', {n_files} files' if n_files > 1 else ''}"
 
 
-def _facts(view: View) -> dict[str, str]:
+def _facts(view: ViewAttributes) -> dict[str, str]:
     facts = {"laterality": laterality(view), "view": view_position(view)}
     facts |= {name: view.text(keyword) for name, keyword in _FACTS.items()}
     # Zero stands for a number that nobody measured.

@@ -8,7 +8,7 @@ import numpy as np
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import MACHINES, Acquisition
-from duotomo.io.dicom.header import View, common, missing, title
+from duotomo.io.dicom.header import ViewAttributes, common, missing, title
 from duotomo.io.file_error import FileError
 from duotomo.io.scan_geometry import sweep
 from duotomo.io.scan_options import Supplied
@@ -23,7 +23,7 @@ _ANGLE = ("PositionerPrimaryAngle", "PositionerPrimaryAngleDirection")
 _ANGLES = "`angles_deg`"
 
 
-def file_spacing(views: Sequence[View]) -> tuple[float, float] | None:
+def file_spacing(views: Sequence[ViewAttributes]) -> tuple[float, float] | None:
     """Return the pixel spacing at the detector (row, column) in mm, or None; raise where attributes disagree.
 
     Imager Pixel Spacing; Pixel Spacing; Detector Element Spacing times Detector Binning.
@@ -51,7 +51,7 @@ def file_spacing(views: Sequence[View]) -> tuple[float, float] | None:
     return chosen[0], chosen[1]
 
 
-def check_distances(views: Sequence[View]) -> None:
+def check_distances(views: Sequence[ViewAttributes]) -> None:
     """Raise where an object would be farther from the source than the detector is."""
     for number, view in enumerate(views):
         detector = view.numbers("DistanceSourceToDetector", 1)
@@ -70,7 +70,7 @@ def check_distances(views: Sequence[View]) -> None:
 
 
 def arc_geometry(
-    views: Sequence[View],
+    views: Sequence[ViewAttributes],
     supplied: Supplied,
     shape_vu: tuple[int, int],
     spacing_vu_mm: tuple[float, float] | None,
@@ -146,14 +146,14 @@ def machine_geometry(
     )
 
 
-def _number(given: float | None, views: Sequence[View], keyword: str) -> float | None:
+def _number(given: float | None, views: Sequence[ViewAttributes], keyword: str) -> float | None:
     if given is not None:
         return given
     found = common(views, keyword, 1)
     return None if found is None else found[0]
 
 
-def _angles_deg(views: Sequence[View]) -> tuple[float, ...]:
+def _angles_deg(views: Sequence[ViewAttributes]) -> tuple[float, ...]:
     """Return the tube's angles from Positioner Primary Angle, and the direction in which it is positive.
 
     Angles of the gantry, as in oblique views, do not say where the tube stands over its detector.

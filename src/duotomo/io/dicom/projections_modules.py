@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from duotomo.geometry import Acquisition
 from duotomo.io.dicom.attributes import code, decimal, decimals, item
-from duotomo.io.dicom.breast import Breast
+from duotomo.io.dicom.breast_view import BreastView
 from duotomo.io.dicom.isocentre import detector_axes
 from duotomo.io.dicom.orientation import Turn, letters
 from duotomo.io.scan import Scan
@@ -29,17 +29,17 @@ def fill(dataset: Any, values: Mapping[str, Any]) -> None:
         setattr(dataset, keyword, value)
 
 
-def stored_turn(breast: Breast) -> Turn:
+def stored_turn(breast: BreastView) -> Turn:
     """Return how frames are stored: as they are hung, the chest wall left of a left breast, right of a right.
 
-    >>> stored_turn(Breast(laterality="R"))
+    >>> stored_turn(BreastView(laterality="R"))
     Turn(transpose=True, flip_v=True, flip_u=True)
     """
     right = breast.laterality == "R"
     return Turn(transpose=True, flip_v=right, flip_u=right)
 
 
-def image_module(scan: Scan, breast: Breast, turn: Turn, *, presentation: bool) -> dict[str, Any]:
+def image_module(scan: Scan, breast: BreastView, turn: Turn, *, presentation: bool) -> dict[str, Any]:
     """Return the attributes of one file that are the same in both kinds of file."""
     return {
         "PresentationIntentType": "FOR PRESENTATION" if presentation else "FOR PROCESSING",
@@ -91,7 +91,7 @@ def multi_frame_module(scan: Scan) -> dict[str, Any]:
 
 
 def single_file_module(
-    scan: Scan, breast: Breast, groups: Any, view: int, n_values: int, *, presentation: bool
+    scan: Scan, breast: BreastView, groups: Any, view: int, n_values: int, *, presentation: bool
 ) -> dict[str, Any]:
     """Return the further attributes of a file with one view. groups: those of the view's frame."""
     counts = scan.values is Values.COUNTS
@@ -120,7 +120,9 @@ def single_file_module(
     )
 
 
-def shared_groups(scan: Scan, breast: Breast, event_uid: str, n_values: int, *, presentation: bool) -> Any:
+def shared_groups(
+    scan: Scan, breast: BreastView, event_uid: str, n_values: int, *, presentation: bool
+) -> Any:
     """Return the functional groups that all frames share."""
     counts = scan.values is Values.COUNTS
     d_v, d_u = scan.acquisition.pixel_spacing_mm

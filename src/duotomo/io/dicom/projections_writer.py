@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import Acquisition
 from duotomo.io.dicom.attributes import item
-from duotomo.io.dicom.breast import Breast
-from duotomo.io.dicom.header import View, quiet
+from duotomo.io.dicom.breast_view import BreastView
+from duotomo.io.dicom.header import ViewAttributes, quiet
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.instance import EXPLICIT, MOST_BYTES, SUFFIXES, new_dataset, save
 from duotomo.io.dicom.isocentre import isocentre_geometry, isocentre_of
@@ -77,7 +77,7 @@ def write_dicom_projections(
     """
     where = "write_dicom_projections"
     try:
-        breast = Breast(laterality=scan.facts.get("laterality"), view=scan.facts.get("view", "CC"))
+        breast = BreastView(laterality=scan.facts.get("laterality"), view=scan.facts.get("view", "CC"))
         turn = stored_turn(breast)
         stored = _stored(scan, private=private)
         if not private:
@@ -130,7 +130,7 @@ class _Files:
 
     scan: Scan
     identity: Identity
-    breast: Breast
+    breast: BreastView
     turn: Turn
     presentation: bool
     private: bool
@@ -237,7 +237,7 @@ def _off_mm(acquisition: Acquisition, turn: Turn) -> float:
     isocentre_mm = isocentre_of(acquisition)
     groups = [frame_groups(acquisition, view, turn, isocentre_mm) for view in range(acquisition.n_views)]
     dataset = item({"PerFrameFunctionalGroupsSequence": groups})
-    views = [View(dataset, view) for view in range(acquisition.n_views)]
+    views = [ViewAttributes(dataset, view) for view in range(acquisition.n_views)]
     shape, spacing_mm = turn.shape(acquisition.detector_shape), turn.shape(acquisition.pixel_spacing_mm)
     try:
         back = isocentre_geometry(views, shape, spacing_mm).acquisition

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.io.dicom.attributes import code, decimal, decimals, item
-from duotomo.io.dicom.breast import Breast
+from duotomo.io.dicom.breast_view import BreastView
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.instance import EXPLICIT, MOST_BYTES, SUFFIXES, check_description, new_dataset, save
 from duotomo.io.dicom.tomosynthesis_reader import SOP_CLASS, UNIT, read_tomosynthesis
@@ -43,7 +43,7 @@ def write_tomosynthesis(
     identity: Identity | None = None,
     description: str = "duotomo",
     transfer_syntax: str = EXPLICIT,
-    breast: Breast | None = None,
+    breast: BreastView | None = None,
 ) -> None:
     """Write a volume, (z, y, x) in 1/mm, as a Breast Tomosynthesis Image: a frame for each z.
 
@@ -121,7 +121,7 @@ def quantise(volume: torch.Tensor) -> tuple[NDArray[np.uint16], float, float]:
     return stored, slope, intercept
 
 
-def _image(grid: VolumeGrid, breast: Breast) -> Any:
+def _image(grid: VolumeGrid, breast: BreastView) -> Any:
     n_z, n_y, n_x = grid.shape
     return item(
         {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.frames import check_pixels, frame_count, read_frames
-from duotomo.io.dicom.header import View, quiet, read_dataset, title
+from duotomo.io.dicom.header import ViewAttributes, quiet, read_dataset, title
 from duotomo.io.file_error import FileError, reason
 from duotomo.io.paths import AnyPath, source
 from duotomo.io.patient_frame import lps
@@ -174,7 +174,9 @@ def _pixel(dataset: Any, n_frames: int, said_mm: Floats | None) -> Floats:
 def _as_said(dataset: Any, step_mm: float) -> float:
     """Return Spacing Between Slices if positions agree with it: it has not lost digits in a difference."""
     said = _group(dataset, 0, "PixelMeasuresSequence")
-    (said_mm,) = (None if said is None else View(said, 0).numbers("SpacingBetweenSlices", 1)) or (step_mm,)
+    (said_mm,) = (None if said is None else ViewAttributes(said, 0).numbers("SpacingBetweenSlices", 1)) or (
+        step_mm,
+    )
     return said_mm if abs(said_mm - step_mm) < ROUNDING * step_mm else step_mm
 
 
@@ -184,11 +186,11 @@ def _to_real_world(plane: NDArray[np.float32], dataset: Any, frame: int) -> None
         units = mapping.get("MeasurementUnitsCodeSequence") or ()
         if not any(unit.get("CodeValue") == UNIT for unit in units):
             continue
-        slope = View(mapping, 0).numbers("RealWorldValueSlope", 1)
-        intercept = View(mapping, 0).numbers("RealWorldValueIntercept", 1)
+        slope = ViewAttributes(mapping, 0).numbers("RealWorldValueSlope", 1)
+        intercept = ViewAttributes(mapping, 0).numbers("RealWorldValueIntercept", 1)
         if slope is None or intercept is None:
             continue
-        view = View(dataset, frame)
+        view = ViewAttributes(dataset, frame)
         (rescale_slope,) = view.numbers("RescaleSlope", 1) or (1.0,)
         (rescale_intercept,) = view.numbers("RescaleIntercept", 1) or (0.0,)
         stored = (plane.astype(np.float64) - rescale_intercept) / rescale_slope
@@ -215,7 +217,7 @@ def _group(dataset: Any, frame: int, group: str) -> Any | None:
 
 def _numbers(dataset: Any, frame: int, group: str, keyword: str, n: int) -> Floats:
     found = _group(dataset, frame, group)
-    numbers = None if found is None else View(found, 0).numbers(keyword, n)
+    numbers = None if found is None else ViewAttributes(found, 0).numbers(keyword, n)
     if numbers is None:
         raise FileError(
             f"expected {title(keyword)} in {title(group)}; got none for frame {frame + 1}. "

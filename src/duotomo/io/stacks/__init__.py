@@ -9,21 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from duotomo.io.images import READERS as IMAGE_READERS
 from duotomo.io.stacks.hdf5 import read_hdf5
+from duotomo.io.stacks.image import read_stack_image
 from duotomo.io.stacks.mat import read_mat
-from duotomo.io.stacks.metaimage import read_metaimage
-from duotomo.io.stacks.nifti import read_nifti
 from duotomo.io.stacks.npy import read_npy
-from duotomo.io.stacks.nrrd import read_nrrd
 from duotomo.io.stacks.stack import PixelPlace, Request, Stack
 from duotomo.io.stacks.tiff import read_tiff
 
 READERS: Mapping[str, Callable[[Request], Stack]] = {
-    ".nii.gz": read_nifti,
-    ".nii": read_nifti,
-    ".mha": read_metaimage,
-    ".mhd": read_metaimage,
-    ".nrrd": read_nrrd,
+    **dict.fromkeys(IMAGE_READERS, read_stack_image),
     ".tiff": read_tiff,
     ".tif": read_tiff,
     ".npy": read_npy,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.io.file_error import FileError
+from duotomo.io.file_error import FileError, damaged
 from duotomo.io.libraries import _library
-from duotomo.io.size_check import MAX_BYTES, check_size
-from duotomo.io.stacks.stack import Request, Stack, as_views, check_numbers, choose, damaged
+from duotomo.io.size_check import MAX_BYTES, check_numbers, check_size
+from duotomo.io.stacks.stack import Request, Stack, as_views, choose
 
 _MOST_MEMBERS = 10_000
 _LARGE_CHUNK = 2**24

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from duotomo.io.file_error import FileError
+from duotomo.io.file_error import FileError, damaged
 from duotomo.io.libraries import scipy_io
-from duotomo.io.size_check import check_size
+from duotomo.io.size_check import check_numbers, check_size
 from duotomo.io.stacks.hdf5 import read_hdf5_array
-from duotomo.io.stacks.stack import Request, Stack, as_views, check_numbers, choose, damaged
+from duotomo.io.stacks.stack import Request, Stack, as_views, choose
 
 _CLASSES = {
     "double": "f8", "single": "f4", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from duotomo.io.file_error import FileError
-from duotomo.io.size_check import check_size
-from duotomo.io.stacks.stack import Request, Stack, as_views, check_numbers, damaged
+from duotomo.io.file_error import FileError, damaged
+from duotomo.io.size_check import check_numbers, check_size
+from duotomo.io.stacks.stack import Request, Stack, as_views
 
 
 def read_npy(request: Request) -> Stack:

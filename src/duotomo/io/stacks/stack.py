@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.io.file_error import FileError, reason
+from duotomo.io.file_error import FileError
 
 Floats = NDArray[np.float64]
 
@@ -72,14 +72,6 @@ def as_views(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def check_numbers(dtype: np.dtype[Any], name: str) -> None:
-    """Raise unless an array is of whole or floating-point numbers."""
-    if dtype.kind not in "iuf" or dtype.itemsize > 8:
-        raise FileError(
-            f"expected {name} of whole or floating-point numbers of at most 64 bits; got {dtype}. Convert it."
-        )
-
-
 def choose(names: Sequence[str], wanted: str | None, described: Sequence[str]) -> str:
     """Return the name of the array that is meant.
 
@@ -98,22 +90,3 @@ def choose(names: Sequence[str], wanted: str | None, described: Sequence[str]) -
             f"with `variable`."
         )
     return names[0]
-
-
-def data_beside(header: Path, name: str) -> Path:
-    """Return the file that a header names for its data; raise if it is not in the same folder."""
-    path = header.parent / name
-    here = header.parent.resolve()
-    if not name or Path(name).name != name or not path.is_file() or path.resolve().parent != here:
-        raise FileError(
-            f"expected the data of {header.name} in one file beside it; got {name[:80]!r}. "
-            f"Put it there, or write one file (.mha, .nrrd)."
-        )
-    return path
-
-
-def damaged(error: BaseException) -> FileError:
-    """Return what to raise for an error of a library."""
-    return FileError(
-        f"expected a file that can be read; got: {reason(error)}. Check that the file is complete."
-    )

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from duotomo.io.file_error import FileError
+from duotomo.io.file_error import FileError, damaged
 from duotomo.io.libraries import tifffile
-from duotomo.io.size_check import check_size
-from duotomo.io.stacks.stack import Request, Stack, as_views, check_numbers, damaged
+from duotomo.io.size_check import check_numbers, check_size
+from duotomo.io.stacks.stack import Request, Stack, as_views
 
 _PACKED_SLACK = 2**16
 

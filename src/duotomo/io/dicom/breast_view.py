@@ -27,12 +27,12 @@ LATERALITIES = {"L": "left", "R": "right"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Breast:
+class BreastView:
     """One breast and its view. laterality: "L", "R", or None where nobody says. view: a key of `VIEWS`.
 
     Without a view it is CC, whose axes are those that duotomo gives the patient.
 
-    >>> Breast(laterality="L", view="MLO").view
+    >>> BreastView(laterality="L", view="MLO").view
     'MLO'
     """
 
@@ -43,20 +43,21 @@ class Breast:
     def __post_init__(self) -> None:
         if self.laterality not in (*LATERALITIES, None):
             raise FileError(
-                f"Breast: expected laterality as one of {', '.join(LATERALITIES)}; got {self.laterality!r}. "
-                f"Leave it out if it is not known."
+                f"BreastView: expected laterality as one of {', '.join(LATERALITIES)}; got "
+                f"{self.laterality!r}. Leave it out if it is not known."
             )
         if self.view not in VIEWS:
             raise FileError(
-                f"Breast: expected view as one of {', '.join(VIEWS)}; got {self.view!r}. Leave it out for CC."
+                f"BreastView: expected view as one of {', '.join(VIEWS)}; got {self.view!r}. Leave it out "
+                f"for CC."
             )
 
     @classmethod
-    def of(cls, dataset: Any) -> Breast:
+    def of(cls, dataset: Any) -> BreastView:
         """Return what a mammography dataset says; what it does not say, or says in another way, is left out.
 
-        >>> Breast.of(item({"ImageLaterality": "R", "ViewPosition": "MLO"}))
-        Breast(laterality='R', view='MLO', implant=False)
+        >>> BreastView.of(item({"ImageLaterality": "R", "ViewPosition": "MLO"}))
+        BreastView(laterality='R', view='MLO', implant=False)
         """
         sides = [str(dataset.get(name) or "") for name in ("ImageLaterality", "Laterality")]
         sides += [str(part.get("FrameLaterality") or "") for part in _anatomies(dataset)]

@@ -1,4 +1,4 @@
-"""Stacks as MetaImage (MHA, MHD): (u, v, view) as ITK counts axes.
+"""MetaImages (MHA, MHD), whose header has the fastest axis first.
 
 ITK's own reader takes data that it could not unpack for whole; here they are checked to the last byte.
 """
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.io.file_error import FileError
+from duotomo.io.images.image import ImageRequest, StoredImage, data_beside
 from duotomo.io.size_check import check_size
-from duotomo.io.stacks.stack import PixelPlace, Request, Stack, as_views, data_beside
 
 _MOST_HEADER = 2**16
 _TYPES = {
@@ -25,29 +25,45 @@ _TYPES = {
     "MET_USHORT": "u2",
     "MET_INT": "i4",
     "MET_UINT": "u4",
+    "MET_LONG": "i4",
+    "MET_ULONG": "u4",
     "MET_LONG_LONG": "i8",
     "MET_ULONG_LONG": "u8",
     "MET_FLOAT": "f4",
     "MET_DOUBLE": "f8",
 }
-_DATA = "ElementDataFile"
+_DATA, _CHANNELS = "ElementDataFile", "ElementNumberOfChannels"
 
 
-def read_metaimage(request: Request) -> Stack:
-    """Return the array of a `.mha` or `.mhd` file, and where it places its pixels."""
+def read_metaimage(request: ImageRequest) -> StoredImage:
+    """Return the array of a `.mha` or `.mhd` file, and where it lies."""
     fields, n_header = _header(request.path)
     n_axes = int(_numbers(fields, ("NDims",), 1)[0])
     if n_axes not in (2, 3, 4):
-        raise FileError(f"expected NDims = 3 in {request.path.name}; got {n_axes}. Write one stack of views.")
+        raise FileError(f"expected NDims = 3 in {request.path.name}; got {n_axes}. Write one image.")
+    n_components = _n_components(fields)
     shape = tuple(int(n) for n in _numbers(fields, ("DimSize",), n_axes))[::-1]
-    array = _array(request, fields, n_header, shape)
-    place = _place(fields, n_axes)
-    return Stack(
-        array=as_views(array),
+    stored = (*shape, n_components) if n_components > 1 else shape
+    return StoredImage(
+        array=_array(request, fields, n_header, stored),
+        n_components=n_components,
         format=f"{request.path.suffix[1:].upper()} image",
-        place=place,
-        has_origin=place is not None,
+        spacing_mm=_numbers(fields, ("ElementSpacing", "ElementSize"), n_axes, default=1.0),
+        first_mm=_numbers(fields, ("Offset", "Position", "Origin"), n_axes, default=0.0),
+        axes=_axes(fields, n_axes),
     )
+
+
+def metaimage_components(path: Path) -> int:
+    """Return how many numbers each voxel has, by the header alone."""
+    return _n_components(_header(path)[0])
+
+
+def _n_components(fields: dict[str, str]) -> int:
+    n = _numbers(fields, (_CHANNELS,), 1, default=1.0)[0]
+    if not (n >= 1 and n == int(n)):
+        raise FileError(f"expected {_CHANNELS} of 1 or more; got {n:g}. Repair the header.")
+    return int(n)
 
 
 def _header(path: Path) -> tuple[dict[str, str], int]:
@@ -72,10 +88,10 @@ def _header(path: Path) -> tuple[dict[str, str], int]:
 
 
 def _array(
-    request: Request, fields: dict[str, str], n_header: int, shape: tuple[int, ...]
+    request: ImageRequest, fields: dict[str, str], n_header: int, shape: tuple[int, ...]
 ) -> NDArray[np.generic]:
     name = request.path.name
-    plain = {"ElementNumberOfChannels": "1", "HeaderSize": "0", "BinaryData": "True"}
+    plain = {"HeaderSize": "0", "BinaryData": "True"}
     for field, expected in plain.items():
         if fields.get(field, expected).lower() != expected.lower():
             raise FileError(f"expected {field} = {expected} in {name}; got {fields[field][:40]}. Convert it.")
@@ -89,7 +105,7 @@ def _array(
     packed = fields.get("CompressedData", "False").lower() == "true"
     path, offset = request.path, n_header
     if fields[_DATA].upper() != "LOCAL":
-        path, offset = data_beside(request.path, fields[_DATA]), 0
+        path, offset = data_beside(request, fields[_DATA]), 0
     stored = path.stat().st_size - offset
     check_size(
         name, shape, dtype.itemsize, stored_bytes=stored, compressed=packed, max_bytes=request.max_bytes
@@ -118,23 +134,12 @@ def _unpacked(file: Any, n_bytes: int, name: str) -> bytes:
     return data
 
 
-def check_packed(path: Path, n_bytes: int) -> None:
-    """Raise unless the packed data of a `.mha` file are so many bytes, as zlib's checksum has them."""
-    _, n_header = _header(path)
-    with path.open("rb") as file:
-        file.seek(n_header)
-        _unpacked(file, n_bytes, path.name)
-
-
-def _place(fields: dict[str, str], n_axes: int) -> PixelPlace | None:
-    spacing = _numbers(fields, ("ElementSpacing", "ElementSize"), n_axes, default=1.0)
-    first = _numbers(fields, ("Offset", "Position", "Origin"), n_axes, default=0.0)
-    axes = np.eye(n_axes)
+def _axes(fields: dict[str, str], n_axes: int) -> NDArray[np.float64]:
     names = ("TransformMatrix", "Rotation", "Orientation")
-    if any(name in fields for name in names):
-        # The file has one axis after the other.
-        axes = _numbers(fields, names, n_axes**2).reshape(n_axes, n_axes).T
-    return PixelPlace(spacing_mm=spacing[:2], first_mm=first[:2], axes=axes[:2, :2])
+    if not any(name in fields for name in names):
+        return np.eye(n_axes)
+    # The file has one axis after the other.
+    return _numbers(fields, names, n_axes**2).reshape(n_axes, n_axes).T
 
 
 def _numbers(
