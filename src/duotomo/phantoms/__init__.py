@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from duotomo.phantoms.cached import Cached
     from duotomo.phantoms.compressed import Compressed
     from duotomo.phantoms.compression import Compression, compress, motion_between
+    from duotomo.phantoms.compression_mask import compress_mask
+    from duotomo.phantoms.compression_tissue import ElasticTissue
     from duotomo.phantoms.density import Density
     from duotomo.phantoms.lattice_motion import sampled_motion
     from duotomo.phantoms.lesions import CalcificationCluster, SpiculatedMass, WithLesions
@@ -35,6 +37,7 @@ __all__ = [
     "Compressed",
     "Compression",
     "Density",
+    "ElasticTissue",
     "Ellipsoid",
     "EllipticCylinder",
     "Phantom",
@@ -47,6 +50,7 @@ __all__ = [
     "WithLesions",
     "attenuation_per_mm",
     "compress",
+    "compress_mask",
     "motion_between",
     "sampled_motion",
 ]
@@ -60,6 +64,8 @@ __getattr__, __dir__ = lazy_names(
         "cached": ("Cached",),
         "compressed": ("Compressed",),
         "compression": ("Compression", "compress", "motion_between"),
+        "compression_mask": ("compress_mask",),
+        "compression_tissue": ("ElasticTissue",),
         "density": ("Density",),
         "lattice_motion": ("sampled_motion",),
         "lesions": ("CalcificationCluster", "SpiculatedMass", "WithLesions"),

@@ -15,6 +15,8 @@ from duotomo.errors import DuotomoError
 class Tissue(Enum):
     """The materials that the FDA's VICTRE phantoms are made of.
 
+    Examples
+    --------
     >>> Tissue("skin") is Tissue.SKIN
     True
     """
@@ -66,12 +68,31 @@ Medicine and Biology 32 (1987) 675, as used in the FDA's ReconDBT example.
 
 
 def attenuation_per_mm(tissue: Tissue, *, energy_kev: float) -> float:
-    """Return the linear attenuation of a tissue for photons of one energy, 1/mm.
+    """Return the linear attenuation of a tissue for photons of one energy.
 
     `log mu` is linear in `log energy` between 18, 20, 22, 25 and 30 keV, where it is that of VICTRE's
     simulation (MC-GPU; all interactions, Rayleigh scattering among them): A. Badano et al., JAMA Network Open
     1 (2018) e185474, doi:10.1001/jamanetworkopen.2018.5474.
 
+    Parameters
+    ----------
+    tissue : Tissue
+        The material.
+    energy_kev : float
+        Of the photons, 18 to 30 keV.
+
+    Returns
+    -------
+    float
+        mu, 1/mm.
+
+    Raises
+    ------
+    DuotomoError
+        If the energy is outside of the table.
+
+    Examples
+    --------
     >>> round(attenuation_per_mm(Tissue.ADIPOSE, energy_kev=20.0), 8)
     0.05126
     """

@@ -49,12 +49,28 @@ class Breast:
     """An uncompressed breast of random anatomy, the same at every resolution.
 
     Fat and gland are mixed by a power-law texture, whose threshold is set so that gland, ligaments and ducts
-    fill the share `density.fibroglandular_share` of the volume inside the skin. Nothing lies behind the
-    chest wall.
+    fill the share `density.fibroglandular_share` of the volume inside the skin. Nothing lies behind the chest
+    wall.
 
-    shape: the outline; the nipple stands out of it. seed: of the anatomy. energy_kev: of the X-rays.
-    skin_mm: thickness of the skin. nipple_radius_mm: 0 for none.
+    Parameters
+    ----------
+    shape : BreastShape
+        The outline; the nipple stands out of it.
+    density : Density
+        BI-RADS density.
+    seed : int
+        Of the anatomy.
+    energy_kev : float
+        Of the X-rays.
+    skin_mm : float
+        Thickness of the skin.
+    nipple_radius_mm : float
+        Of the nipple; 0 for none.
+    n_ducts : int
+        Ducts that lead to the nipple.
 
+    Examples
+    --------
     >>> shape = BreastShape(center_mm=(0.0, 0.0, 30.0), radii_mm=(40.0, 35.0, 25.0))
     >>> breast = Breast(shape=shape, density=Density.C, seed=1)
     >>> [tissue.name for tissue in map(BreastTissue, breast.tissue_at([[0, 34, 40], [0, 39, 30]]))]
@@ -93,7 +109,18 @@ class Breast:
             )
 
     def at(self, points_mm: Any) -> NDArray[np.float64]:
-        """Return the attenuation, 1/mm, at points (..., xyz)."""
+        """Return the attenuation at points.
+
+        Parameters
+        ----------
+        points_mm : array_like
+            (..., xyz), in mm.
+
+        Returns
+        -------
+        numpy.ndarray
+            (...), 1/mm, float64.
+        """
         from duotomo.phantoms.breast_anatomy import tissues_and_fields
         from duotomo.phantoms.breast_texture import fill_values
 
@@ -104,7 +131,18 @@ class Breast:
         return attenuation
 
     def tissue_at(self, points_mm: Any) -> NDArray[np.int8]:
-        """Return the `BreastTissue` at points (..., xyz): of fat and gland mixed, the larger."""
+        """Return the tissue at points: of fat and gland mixed, the larger.
+
+        Parameters
+        ----------
+        points_mm : array_like
+            (..., xyz), in mm.
+
+        Returns
+        -------
+        numpy.ndarray
+            (...), values of `BreastTissue`, int8.
+        """
         from duotomo.phantoms.breast_anatomy import tissues_and_fields
 
         points = self._local(points_mm)
@@ -112,7 +150,22 @@ class Breast:
         return tissues.reshape(points.shape[:-1])
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 2, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the mean attenuation, 1/mm, over `oversample`^3 points of each voxel, (z, y, x)."""
+        """Return the mean attenuation over points of each voxel.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+        oversample : int
+            Points along each edge of a voxel.
+        dtype : dtype
+            Of the array.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), 1/mm.
+        """
         from duotomo.phantoms.breast_texture import fill_layer
 
         if oversample < 1:

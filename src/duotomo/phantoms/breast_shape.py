@@ -15,9 +15,15 @@ from duotomo.errors import GeometryError
 class BreastShape:
     """Half an ellipsoid on the chest wall: `|(p - center_mm) / radii_mm| <= 1` with `y >= center_mm[1]`.
 
-    center_mm: the middle of the chest-wall section, (x, y, z). radii_mm: (x, y, z); the nipple is at
-    `center_mm + (0, radii_mm[1], 0)`.
+    Parameters
+    ----------
+    center_mm : tuple of float
+        Middle of the chest-wall section, (x, y, z).
+    radii_mm : tuple of float
+        (x, y, z); the nipple is at `center_mm + (0, radii_mm[1], 0)`.
 
+    Examples
+    --------
     >>> shape = BreastShape(center_mm=(0.0, 0.0, 40.0), radii_mm=(45.0, 40.0, 30.0))
     >>> round(shape.volume_mm3)
     113097
@@ -38,10 +44,20 @@ class BreastShape:
         return 2 / 3 * math.pi * math.prod(self.radii_mm)
 
     def depth_mm(self, points_mm: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return about how deep below the skin points (..., xyz) lie: negative outside.
+        """Return about how deep below the skin points lie.
 
         `(1 - |q|) |q| / |grad|q|^2 / 2|` with `q = (p - center) / radii`: exact to first order at the
         surface, and the smallest radius at the middle. The chest wall does not count as skin.
+
+        Parameters
+        ----------
+        points_mm : numpy.ndarray
+            (..., xyz), in mm.
+
+        Returns
+        -------
+        numpy.ndarray
+            (...), in mm, negative outside, float64.
         """
         radii = np.asarray(self.radii_mm)
         q = (points_mm - np.asarray(self.center_mm)) / radii

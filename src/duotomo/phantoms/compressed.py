@@ -27,12 +27,23 @@ _SLAB_VOXELS = 8_000_000
 class Compressed:
     """A phantom at rest, seen between the plates: `f(to_rest(x))`.
 
-    The phantom is made once, at rest, on voxels of `rest_spacing_mm`, and read from there by linear
-    interpolation. Attenuation stays what it was, since tissue keeps its volume.
+    The phantom is made once, at rest, and read from there by linear interpolation. Attenuation stays what it
+    was, since tissue keeps its volume.
 
-    margin_mm: further than this from the box around the body there is air; a nipple or other parts that stand
-    out of the body need room.
+    Parameters
+    ----------
+    phantom : Phantom
+        At rest.
+    compression : Compression
+        Of its body.
+    rest_spacing_mm : float
+        Voxels that the phantom is made on.
+    margin_mm : float
+        Further than this from the box around the body there is air; a nipple or other parts that stand out of
+        the body need room.
 
+    Examples
+    --------
     >>> from duotomo.phantoms import Ellipsoid
     >>> from duotomo.phantoms.breast_shape import BreastShape
     >>> from duotomo.phantoms.compression import compress
@@ -62,7 +73,22 @@ class Compressed:
             )
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 1, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the mean over `oversample`^3 points of each voxel, (z, y, x)."""
+        """Return the mean attenuation over points of each voxel.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+        oversample : int
+            Points along each edge of a voxel; 1 takes its middle.
+        dtype : dtype
+            Of the array.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), 1/mm.
+        """
         if oversample < 1:
             raise GeometryError(
                 f"Compressed.voxels: expected oversample >= 1; got {oversample}. 1 samples at the middle."

@@ -33,9 +33,16 @@ _NEWTON_STEPS = 8
 class Compression:
     """A body at rest and between plates, as tetrahedra whose corners have moved.
 
-    rest_mm, moved_mm: (node, xyz), before and after; the rest frame is that of the body before it was turned.
-    tetrahedra: (tetrahedron, 4). thickness_mm: between the plates. least_jacobian: the smallest determinant
-    of the deformation's gradient at the points where the energy was summed.
+    Parameters
+    ----------
+    rest_mm, moved_mm : numpy.ndarray
+        Nodes before and after, (node, xyz), in mm; the rest frame is that of the body before it was turned.
+    tetrahedra : numpy.ndarray
+        Numbers of the nodes at their corners, (tetrahedron, 4).
+    thickness_mm : float
+        Between the plates.
+    least_jacobian : float
+        The smallest determinant of the deformation's gradient at the points where the energy was summed.
     """
 
     rest_mm: Floats = field(repr=False)
@@ -53,12 +60,34 @@ class Compression:
         return float(moved / rest) - 1
 
     def to_rest(self, points_mm: ArrayLike) -> Floats:
-        """Return where points (..., xyz) between the plates were at rest. Around the body it is extended."""
+        """Return where points between the plates were at rest; around the body the map is extended.
+
+        Parameters
+        ----------
+        points_mm : array_like
+            (..., xyz), in mm.
+
+        Returns
+        -------
+        numpy.ndarray
+            (..., xyz), in mm, float64.
+        """
         points = np.asarray(points_mm, dtype=np.float64)
         return self._to_rest.evaluate(points.reshape(-1, 3))[0].reshape(points.shape)
 
     def from_rest(self, points_mm: ArrayLike) -> Floats:
-        """Return where points (..., xyz) at rest go: the inverse of `to_rest`."""
+        """Return where points at rest go: the inverse of `to_rest`.
+
+        Parameters
+        ----------
+        points_mm : array_like
+            (..., xyz), in mm.
+
+        Returns
+        -------
+        numpy.ndarray
+            (..., xyz), in mm, float64.
+        """
         points = np.asarray(points_mm, dtype=np.float64)
         flat = points.reshape(-1, 3)
         moved, _ = self._from_rest.evaluate(flat)
@@ -69,9 +98,21 @@ class Compression:
     def field(
         self, grid: VolumeGrid, *, lattice_mm: float = _LATTICE_MM, dtype: torch.dtype = torch.float64
     ) -> torch.Tensor:
-        """Return `to_rest(x) - x` at the voxel centres of a grid, (xyz, z, y, x) in mm.
+        """Return `to_rest(x) - x` at the voxel centres of a grid.
 
-        It is computed at points about `lattice_mm` apart, and linear between them where the grid is finer.
+        Parameters
+        ----------
+        grid : VolumeGrid
+            Between the plates.
+        lattice_mm : float
+            It is computed at points about so far apart, and linear between them where the grid is finer.
+        dtype : torch.dtype
+            Of the tensor.
+
+        Returns
+        -------
+        torch.Tensor
+            (xyz, z, y, x), in mm.
         """
         return _sampled(self.to_rest, grid, lattice_mm, dtype)
 
@@ -109,14 +150,42 @@ def compress(
     refinements: int = 3,
     most_steps: int = 40,
 ) -> Compression:
-    """Return a breast turned by `roll_rad` about its axis and then squeezed between two plates.
+    """Return a breast turned about its axis and then compressed between two plates.
 
-    The plates are rigid, flat and slippery; the lower one ends at z = `support_mm`. The chest wall slides in
-    its plane without turning or going anywhere on the mean. The axis runs through `center_mm` along y; a
-    positive roll takes z towards x.
+    The plates are rigid, flat and slippery. The chest wall slides in its plane without turning or going
+    anywhere on the mean.
 
-    refinements: 2 gives 489 nodes, 3 gives 3281. most_steps: of Newton's method, at each refinement.
+    Parameters
+    ----------
+    shape : BreastShape
+        At rest.
+    thickness_mm : float
+        Between the plates.
+    roll_rad : float
+        About the axis through `center_mm` along y; a positive roll takes z towards x.
+    support_mm : float
+        Height of the lower plate's surface.
+    tissue : ElasticTissue, optional
+        The default one unless given.
+    refinements : int
+        Of the mesh: 2 gives 489 nodes, 3 gives 3281.
+    most_steps : int
+        Of Newton's method, at each refinement.
 
+    Returns
+    -------
+    Compression
+        The body in balance.
+
+    Raises
+    ------
+    GeometryError
+        If the plates do not touch the body.
+    DuotomoError
+        If the forces do not balance after so many steps.
+
+    Examples
+    --------
     >>> shape = BreastShape(center_mm=(0.0, 0.0, 30.0), radii_mm=(40.0, 38.0, 27.0))
     >>> squeezed = compress(shape, thickness_mm=45.0, refinements=1)
     >>> bool(squeezed.to_rest((0.0, 10.0, 45.0))[2] > 55)

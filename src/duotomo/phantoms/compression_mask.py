@@ -28,14 +28,39 @@ def compress_mask(
     tissue: ElasticTissue | None = None,
     most_steps: int = 40,
 ) -> Compression:
-    """Return a body, known by its voxels, squeezed to `thickness_factor` of its height along z.
+    """Return a body, known by its voxels, compressed further along z.
 
-    It is cut into cells of about `edge_mm`, six quadratic tetrahedra each, whose stiffness is scaled by the
-    share of tissue in them: its outline need not follow the cells. Its lowest point stays at its height, and
-    its face of lowest y is the chest wall, as for `compress`.
+    It is cut into cells, six quadratic tetrahedra each, whose stiffness is scaled by the share of tissue in
+    them: its outline need not follow the cells. Its lowest point stays at its height, and its face of lowest
+    y is the chest wall, as for `compress`.
 
-    mask: (z, y, x) on the grid, true in the body.
+    Parameters
+    ----------
+    mask : array_like
+        True in the body, (z, y, x) on the grid.
+    grid : VolumeGrid
+        Of the mask.
+    thickness_factor : float
+        Part of its height that the body is compressed to.
+    edge_mm : float
+        Of the cells, about.
+    tissue : ElasticTissue, optional
+        The default one unless given.
+    most_steps : int
+        Of Newton's method.
 
+    Returns
+    -------
+    Compression
+        The body in balance.
+
+    Raises
+    ------
+    DuotomoError
+        If the mask has another shape or no body, a number cannot be, or the forces do not balance.
+
+    Examples
+    --------
     >>> mask = np.ones((8, 6, 10), dtype=bool)
     >>> grid = VolumeGrid.on_detector(mask.shape, (5.0, 5.0, 5.0))
     >>> squeezed = compress_mask(mask, grid, edge_mm=25.0)

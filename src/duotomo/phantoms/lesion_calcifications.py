@@ -20,10 +20,23 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class CalcificationCluster:
-    """Small balls of calcium oxalate, scattered in a ball of radius `spread_mm` without touching.
+    """Small balls of calcium oxalate, scattered in a ball without touching.
 
-    center_mm: (x, y, z). diameter_mm: the mean; each grain has 0.6 to 1.4 of it.
+    Parameters
+    ----------
+    center_mm : tuple of float
+        Middle of the cluster, (x, y, z).
+    spread_mm : float
+        Radius of the ball that they are scattered in.
+    n : int
+        Grains.
+    diameter_mm : float
+        The mean; each grain has 0.6 to 1.4 of it.
+    seed : int
+        Of their places and sizes.
 
+    Examples
+    --------
     >>> cluster = CalcificationCluster(center_mm=(0, 20, 20), spread_mm=4.0, n=8, diameter_mm=0.3, seed=1)
     >>> cluster.grains_mm.shape
     (8, 4)
@@ -73,7 +86,18 @@ class CalcificationCluster:
         return float(np.sum(math.pi / 6 * self.grains_mm[:, 3] ** 3))
 
     def contains(self, points_mm: Any) -> NDArray[np.bool_]:
-        """Return whether points (..., xyz) lie in a grain."""
+        """Return whether points lie in a grain.
+
+        Parameters
+        ----------
+        points_mm : array_like
+            (..., xyz), in mm.
+
+        Returns
+        -------
+        numpy.ndarray
+            (...), bool.
+        """
         points = np.asarray(points_mm, dtype=np.float64)
         found = np.zeros(points.shape[:-1], dtype=bool)
         for x, y, z, diameter in self.grains_mm:
@@ -81,9 +105,17 @@ class CalcificationCluster:
         return found
 
     def share(self, grid: VolumeGrid) -> Floats:
-        """Return how much of each voxel the grains fill, in [0, 1], (z, y, x).
+        """Return how much of each voxel the grains fill, by volume, however small the grain.
 
-        By volume, however small the grain.
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), in [0, 1], float64.
         """
         share = np.zeros(grid.shape)
         for x, y, z, diameter in self.grains_mm:
@@ -93,7 +125,18 @@ class CalcificationCluster:
         return np.minimum(share, 1.0)
 
     def attenuation_per_mm(self, energy_kev: float) -> float:
-        """Return the attenuation of a calcification, 1/mm."""
+        """Return the attenuation of calcium oxalate.
+
+        Parameters
+        ----------
+        energy_kev : float
+            Of the X-rays.
+
+        Returns
+        -------
+        float
+            1/mm.
+        """
         return attenuation_per_mm(Tissue.CALCIFICATION, energy_kev=energy_kev)
 
 

@@ -24,14 +24,27 @@ _N_PIECES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class SpiculatedMass:
-    """A mass with an uneven border and thin bent spikes that run out of it.
+    """A mass with an uneven border and thin bent spicules that run out of it.
 
     In direction n the core reaches `r(n) = s radius_mm (1 + irregularity w(n))` from the centre, with w a sum
-    of random waves of unit variance and s such that the core has the volume of a ball of `radius_mm`. Spikes
-    are 0.7 to 1.5 `radius_mm` long and taper from `0.12 radius_mm` to a quarter of that.
+    of random waves of unit variance and s such that the core has the volume of a ball of `radius_mm`.
+    Spicules are 0.7 to 1.5 `radius_mm` long and taper from `0.12 radius_mm` to a quarter of that.
 
-    center_mm: (x, y, z).
+    Parameters
+    ----------
+    center_mm : tuple of float
+        Middle of the mass, (x, y, z).
+    radius_mm : float
+        Of a ball of the same volume as the core.
+    seed : int
+        Of its border and its spicules.
+    n_spicules : int
+        0 gives the core alone.
+    irregularity : float
+        Of the border, 0 to 0.3; 0 gives a ball.
 
+    Examples
+    --------
     >>> mass = SpiculatedMass(center_mm=(0.0, 20.0, 20.0), radius_mm=4.0, seed=1)
     >>> bool(mass.contains([0.0, 20.0, 20.0])), bool(mass.contains([0.0, 20.0, 32.0]))
     (True, False)
@@ -56,7 +69,18 @@ class SpiculatedMass:
             )
 
     def contains(self, points_mm: Any) -> NDArray[np.bool_]:
-        """Return whether points (..., xyz) lie in the mass."""
+        """Return whether points lie in the mass.
+
+        Parameters
+        ----------
+        points_mm : array_like
+            (..., xyz), in mm.
+
+        Returns
+        -------
+        numpy.ndarray
+            (...), bool.
+        """
         offsets = np.asarray(points_mm, dtype=np.float64) - self.center_mm
         xyz = np.ascontiguousarray(offsets.reshape(-1, 3).T)
         distance = np.sqrt(np.einsum("ij,ij->j", xyz, xyz))
@@ -82,15 +106,36 @@ class SpiculatedMass:
         return max([self._border_range_mm[1], *tips_mm])
 
     def share(self, grid: VolumeGrid) -> Floats:
-        """Return how much of each voxel the mass fills, in [0, 1], (z, y, x).
+        """Return how much of each voxel the mass fills.
 
         The mean over points at most a twentieth of the radius apart, at least 2 along each edge.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), in [0, 1], float64.
         """
         box = LesionBox.around(grid, self.center_mm, self.reach_mm)
         return box.share(self.contains, self.radius_mm / 20)
 
     def attenuation_per_mm(self, energy_kev: float) -> float:
-        """Return the attenuation of a mass, 1/mm."""
+        """Return the attenuation of the mass.
+
+        Parameters
+        ----------
+        energy_kev : float
+            Of the X-rays.
+
+        Returns
+        -------
+        float
+            1/mm.
+        """
         return attenuation_per_mm(Tissue.MASS, energy_kev=energy_kev)
 
     @cached_property

@@ -33,8 +33,17 @@ class Lesion(Protocol):
 class WithLesions:
     """A phantom with lesions in place of its tissue: `(1 - share) phantom + share lesion`, one after another.
 
-    energy_kev: of the X-rays, for the lesions; that of the phantom, if it has one.
+    Parameters
+    ----------
+    phantom : Phantom
+        Without them.
+    lesions : tuple of Lesion
+        Such as `SpiculatedMass` and `CalcificationCluster`.
+    energy_kev : float
+        Of the X-rays, for the lesions; that of the phantom, if it has one.
 
+    Examples
+    --------
     >>> from duotomo.phantoms.solids import Ellipsoid
     >>> ball = Ellipsoid(center_mm=(0.0, 20.0, 20.0), radii_mm=(15.0, 15.0, 15.0), value=0.05)
     >>> mass = SpiculatedMass(center_mm=(0.0, 20.0, 20.0), radius_mm=4.0, seed=1)
@@ -57,7 +66,20 @@ class WithLesions:
             )
 
     def voxels(self, grid: VolumeGrid, *, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the mean attenuation over each voxel, 1/mm, (z, y, x)."""
+        """Return the mean attenuation over each voxel, lesions included.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+        dtype : dtype
+            Of the array.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), 1/mm.
+        """
         volume = self.phantom.voxels(grid, dtype=dtype)
         for lesion in self.lesions:
             value = lesion.attenuation_per_mm(self.energy_kev)

@@ -19,8 +19,15 @@ Array = NDArray[np.float64]
 class Sampled:
     """A volume that is constant within each voxel of its own grid, and zero outside.
 
-    volume: attenuation, 1/mm, (z, y, x), on `grid`. It is kept as given, not copied.
+    Parameters
+    ----------
+    volume : numpy.ndarray
+        Attenuation, (z, y, x) on `grid`, 1/mm. It is kept as given, not copied.
+    grid : VolumeGrid
+        Of the volume.
 
+    Examples
+    --------
     >>> fine = VolumeGrid.on_detector((2, 4, 4), (1.0, 0.5, 0.5))
     >>> phantom = Sampled(volume=np.arange(32.0).reshape(2, 4, 4), grid=fine)
     >>> phantom.voxels(fine.coarsen(2)).tolist()
@@ -49,11 +56,23 @@ class Sampled:
             )
 
     def voxels(self, grid: VolumeGrid, *, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the exact mean over each voxel of `grid`, (z, y, x).
+        """Return the exact mean attenuation over each voxel.
 
         `f(k) = sum over s of volume(s) |voxel k and voxel s| / |voxel k|`, one axis after the other, since
         the overlap of two boxes is the product of their overlaps along the axes. A grid around the whole
         phantom therefore holds all of its attenuation, whatever the voxels.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+        dtype : dtype
+            Of the array.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), 1/mm.
         """
         in_z, in_y, in_x = (_Overlaps.of(grid, self.grid, axis) for axis in range(3))
         volume = np.zeros(grid.shape, dtype=dtype)

@@ -33,16 +33,24 @@ _ELLIPSOIDS = (
 class SheppLogan:
     """Ten ellipsoids in a cube, of the modified contrast of Toft: skull 1, brain 0.2, ventricles 0.
 
-    `f(p) = value * sum over k of a_k [ |R_k^T (p - c_k) / r_k| <= 1 ]`, R_k a turn by phi_k about z.
-    The section through the middle is the phantom of Shepp and Logan (1974) with the contrast of P. Toft, "The
+    `f(p) = value * sum over k of a_k [ |R_k^T (p - c_k) / r_k| <= 1 ]`, R_k a turn by phi_k about z. The
+    section through the middle is the phantom of Shepp and Logan (1974) with the contrast of P. Toft, "The
     Radon Transform", 1996, pages 199 to 200; the half axes and centres along z are those of M. Schabel's
     "modified Shepp-Logan" (phantom3d, MATLAB Central File Exchange 9416, 2006). That table turns its third
-    and fourth ellipsoid by a further psi = 10 degrees, about z as well since theta is zero; here, as in
-    two dimensions, they are turned by phi alone, -18 and +18 degrees.
+    and fourth ellipsoid by a further psi = 10 degrees, about z as well since theta is zero; here, as in two
+    dimensions, they are turned by phi alone, -18 and +18 degrees.
 
-    center_mm: (x, y, z). size_mm: edge of the cube, which the head fills to 69, 92 and 81 % along (x, y, z).
-    value: attenuation of the skull, 1/mm.
+    Parameters
+    ----------
+    center_mm : tuple of float
+        Middle of the cube, (x, y, z).
+    size_mm : float
+        Edge of the cube, which the head fills to 69, 92 and 81 % along (x, y, z).
+    value : float
+        Attenuation of the skull, 1/mm.
 
+    Examples
+    --------
     >>> head = SheppLogan(center_mm=(0.0, 32.0, 32.0), size_mm=64.0)
     >>> volume = head.voxels(VolumeGrid.on_detector((64, 64, 64), (1.0, 1.0, 1.0)))
     >>> round(float(volume[32, 60, 32]), 6), round(float(volume[32, 20, 32]), 6)
@@ -65,7 +73,22 @@ class SheppLogan:
             )
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 2, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the mean over `oversample`^3 points of each voxel, never negative, (z, y, x)."""
+        """Return the mean attenuation over points of each voxel, never negative.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+        oversample : int
+            Points along each edge of a voxel.
+        dtype : dtype
+            Of the array.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), 1/mm.
+        """
         check_oversample("SheppLogan.voxels", oversample)
         n_z, n_y, n_x = grid.shape
         z, y, x = (
@@ -88,7 +111,20 @@ class SheppLogan:
         return volume.astype(dtype, copy=False)
 
     def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
-        """Return exact integrals, the mean over `oversample` x `oversample` rays per pixel, (view, v, u)."""
+        """Return the exact integrals along the rays of a scan, their mean taken over each pixel.
+
+        Parameters
+        ----------
+        acquisition : Acquisition
+            The scan.
+        oversample : int
+            Rays per pixel along v and along u.
+
+        Returns
+        -------
+        numpy.ndarray
+            (view, v, u), float64, without unit.
+        """
         return pixel_means("SheppLogan.line_integrals", acquisition, oversample, self._integral)
 
     def _integral(self, rays: Rays) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,53 @@ from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.phantoms.rays import Array, Interval, Rays, check_oversample, inside, pixel_means
 
 
+class Solid(ABC):
+    """A body of one attenuation, whose chords along rays are known."""
+
+    value: float
+
+    def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
+        """Return the exact integrals along the rays of a scan, their mean taken over each pixel.
+
+        Parameters
+        ----------
+        acquisition : Acquisition
+            The scan.
+        oversample : int
+            Rays per pixel along v and along u.
+
+        Returns
+        -------
+        numpy.ndarray
+            (view, v, u), float64, without unit.
+        """
+        return pixel_means(
+            f"{type(self).__name__}.line_integrals",
+            acquisition,
+            oversample,
+            lambda rays: self.value * inside(self._crossing(rays)),
+        )
+
+    @abstractmethod
+    def _crossing(self, rays: Rays) -> Interval:
+        """Return where rays enter and leave, as shares of the way from source to pixel."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Ellipsoid:
-    """The points with `|(p - center_mm) / radii_mm| <= 1`, of one attenuation `value`, 1/mm.
+class Ellipsoid(Solid):
+    """The points with `|(p - center_mm) / radii_mm| <= 1`, of one attenuation.
 
-    center_mm, radii_mm: (x, y, z).
+    Parameters
+    ----------
+    center_mm : tuple of float
+        Middle, (x, y, z).
+    radii_mm : tuple of float
+        Half axes, (x, y, z).
+    value : float
+        Attenuation, 1/mm.
 
+    Examples
+    --------
     >>> ball = Ellipsoid(center_mm=(0.0, 20.0, 20.0), radii_mm=(8.0, 8.0, 8.0), value=0.05)
     >>> grid = VolumeGrid.on_detector((40, 40, 40), (1.0, 1.0, 1.0))
     >>> round(float(ball.voxels(grid)[20, 20, 20]), 6)
@@ -34,9 +76,23 @@ class Ellipsoid:
         _check_positive("Ellipsoid", "radii_mm (x, y, z)", self.radii_mm)
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 4, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the solid averaged over each voxel, (z, y, x).
+        """Return the solid averaged over each voxel.
 
-        The average is exact along x and taken over `oversample` lines along each of y and z.
+        The average is exact along x and taken over lines along y and z.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+        oversample : int
+            Lines of a voxel along each of y and z.
+        dtype : dtype
+            Of the array.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), 1/mm.
         """
         check_oversample("Ellipsoid.voxels", oversample)
         (cx, cy, cz), (rx, ry, rz) = self.center_mm, self.radii_mm
@@ -51,25 +107,27 @@ class Ellipsoid:
             layer[rows] = self.value * _covered(edges, cx, half_chords)
         return volume
 
-    def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
-        """Return exact integrals, the mean over `oversample` x `oversample` rays per pixel, (view, v, u)."""
-        return pixel_means(
-            "Ellipsoid.line_integrals",
-            acquisition,
-            oversample,
-            lambda rays: self.value * inside(self._crossing(rays)),
-        )
-
     def _crossing(self, rays: Rays) -> Interval:
         return rays.seen_from(self.center_mm, np.diag(1 / np.asarray(self.radii_mm))).unit_ball()
 
 
 @dataclass(frozen=True, kw_only=True)
-class EllipticCylinder:
+class EllipticCylinder(Solid):
     """An upright elliptic cylinder with flat faces at `z = center_mm[2] +- height_mm / 2`.
 
-    center_mm: (x, y, z). radii_mm: (x, y). value: attenuation, 1/mm.
+    Parameters
+    ----------
+    center_mm : tuple of float
+        Middle, (x, y, z).
+    radii_mm : tuple of float
+        Half axes, (x, y).
+    height_mm : float
+        Along z.
+    value : float
+        Attenuation, 1/mm.
 
+    Examples
+    --------
     >>> disc = EllipticCylinder(center_mm=(0.0, 20.0, 20.0), radii_mm=(8.0, 6.0), height_mm=10.0, value=0.05)
     >>> grid = VolumeGrid.on_detector((40, 40, 40), (1.0, 1.0, 1.0))
     >>> round(float(disc.voxels(grid)[15, 20, 20]), 6)
@@ -86,9 +144,23 @@ class EllipticCylinder:
         _check_positive("EllipticCylinder", "height_mm", (self.height_mm,))
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 4, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the solid averaged over each voxel, (z, y, x).
+        """Return the solid averaged over each voxel.
 
-        The average is exact along x and z and taken over `oversample` lines along y.
+        The average is exact along x and z and taken over lines along y.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+        oversample : int
+            Lines of a voxel along y.
+        dtype : dtype
+            Of the array.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), 1/mm.
         """
         check_oversample("EllipticCylinder.voxels", oversample)
         (cx, cy, cz), (rx, ry) = self.center_mm, self.radii_mm
@@ -101,15 +173,6 @@ class EllipticCylinder:
                 np.multiply(section, share, out=layer, casting="same_kind")
         return volume
 
-    def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
-        """Return exact integrals, the mean over `oversample` x `oversample` rays per pixel, (view, v, u)."""
-        return pixel_means(
-            "EllipticCylinder.line_integrals",
-            acquisition,
-            oversample,
-            lambda rays: self.value * inside(self._crossing(rays)),
-        )
-
     def _crossing(self, rays: Rays) -> Interval:
         (rx, ry), cz, half = self.radii_mm, self.center_mm[2], self.height_mm / 2
         enter, leave = rays.seen_from(self.center_mm, np.diag([1 / rx, 1 / ry, 0.0])).unit_ball()
@@ -118,11 +181,20 @@ class EllipticCylinder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Box:
-    """The points with `|p - center_mm| <= size_mm / 2` along each axis, of one attenuation `value`, 1/mm.
+class Box(Solid):
+    """The points with `|p - center_mm| <= size_mm / 2` along each axis, of one attenuation.
 
-    center_mm, size_mm: (x, y, z).
+    Parameters
+    ----------
+    center_mm : tuple of float
+        Middle, (x, y, z).
+    size_mm : tuple of float
+        Edges, (x, y, z).
+    value : float
+        Attenuation, 1/mm.
 
+    Examples
+    --------
     >>> box = Box(center_mm=(0.0, 20.0, 20.0), size_mm=(10.0, 8.0, 7.0), value=0.05)
     >>> grid = VolumeGrid.on_detector((40, 40, 40), (1.0, 1.0, 1.0))
     >>> round(float(box.voxels(grid).sum()), 6)
@@ -137,9 +209,21 @@ class Box:
         _check_positive("Box", "size_mm (x, y, z)", self.size_mm)
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 4, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the exact mean of the box over each voxel, (z, y, x).
+        """Return the exact mean of the box over each voxel.
 
-        oversample: one value is as good as another; it is here because the other solids have it.
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+        oversample : int
+            Without effect; the other solids have it.
+        dtype : dtype
+            Of the array.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), 1/mm.
         """
         check_oversample("Box.voxels", oversample)
         z, y, x = (
@@ -150,15 +234,6 @@ class Box:
         volume = np.zeros(grid.shape, dtype=dtype)
         np.multiply(z[:, None, None], section, out=volume, casting="same_kind")
         return volume
-
-    def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
-        """Return exact integrals, the mean over `oversample` x `oversample` rays per pixel, (view, v, u)."""
-        return pixel_means(
-            "Box.line_integrals",
-            acquisition,
-            oversample,
-            lambda rays: self.value * inside(self._crossing(rays)),
-        )
 
     def _crossing(self, rays: Rays) -> Interval:
         slabs = [

@@ -24,15 +24,29 @@ _PEAK = 3 * math.sqrt(3) / 4
 class Toroid:
     """A torus about an axis along z, so that its ring lies parallel to the detector.
 
-    `(sqrt(x^2 + y^2) - major)^2 + z^2 <= minor^2` about the centre, of attenuation
-    `value * (1 + modulation * g(phi))`, added to the `body`'s, with phi the angle from x towards y and
-    `g(phi) = (cos(phi) + sin(2 phi) / 2) / (3 sqrt(3) / 4)`, which lies in [-1, 1]. The cosine gives the ring
-    a bright side, so that turning it about its own axis shows; the sine takes the mirror line through that
-    side away, so that turning it over shows too. No rotation but the identity leaves the toroid as it is.
+    `(sqrt(x^2 + y^2) - major)^2 + z^2 <= minor^2` about the centre, of attenuation `value * (1 + modulation *
+    g(phi))`, added to the `body`'s, with phi the angle from x towards y and `g(phi) = (cos(phi) + sin(2 phi)
+    / 2) / (3 sqrt(3) / 4)`, which lies in [-1, 1]. The cosine gives the ring a bright side, so that turning
+    it about its own axis shows; the sine takes the mirror line through that side away, so that turning it
+    over shows too. No rotation but the identity leaves the toroid as it is.
 
-    center_mm: (x, y, z). value: 1/mm. modulation: 0 for an even ring, below 1. body: what the ring lies in;
-    a ring in air is a badly posed thing to reconstruct from few views.
+    Parameters
+    ----------
+    center_mm : tuple of float
+        Middle, (x, y, z).
+    major_radius_mm : float
+        From the middle to that of the tube.
+    minor_radius_mm : float
+        Of the tube.
+    value : float
+        Mean attenuation, 1/mm.
+    modulation : float
+        0 for an even ring, below 1.
+    body : Box, Ellipsoid or EllipticCylinder, optional
+        What the ring lies in; a ring in air is a badly posed thing to reconstruct from few views.
 
+    Examples
+    --------
     >>> ring = Toroid(center_mm=(0, 20, 20), major_radius_mm=10, minor_radius_mm=4, value=0.03, modulation=0)
     >>> grid = VolumeGrid.on_detector((40, 40, 40), (1.0, 1.0, 1.0))
     >>> volume = ring.voxels(grid)
@@ -60,7 +74,22 @@ class Toroid:
             )
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 2, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the mean over `oversample`^3 points of each voxel, body included, (z, y, x)."""
+        """Return the mean attenuation over points of each voxel, body included.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+        oversample : int
+            Points along each edge of a voxel.
+        dtype : dtype
+            Of the array.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), 1/mm.
+        """
         check_oversample("Toroid.voxels", oversample)
         n_z, n_y, n_x = grid.shape
         z, y, x = (
@@ -84,10 +113,22 @@ class Toroid:
         return volume.astype(dtype, copy=False)
 
     def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
-        """Return integrals, the mean over `oversample` x `oversample` rays per pixel, (view, v, u).
+        """Return the integrals along the rays of a scan, their mean taken over each pixel.
 
         An even ring's are exact. So are a modulated ring's chords; along each, the brightness is integrated
         by the rule of Gauss and Legendre, to about 1e-12 of the chord. The body's are added.
+
+        Parameters
+        ----------
+        acquisition : Acquisition
+            The scan.
+        oversample : int
+            Rays per pixel along v and along u.
+
+        Returns
+        -------
+        numpy.ndarray
+            (view, v, u), float64, without unit.
         """
         projections = pixel_means("Toroid.line_integrals", acquisition, oversample, self._integral)
         if self.body is not None:

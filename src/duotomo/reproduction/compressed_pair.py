@@ -15,6 +15,7 @@ from duotomo.phantoms import (
     Compressed,
     Density,
     compress,
+    compress_mask,
     motion_between,
     sampled_motion,
 )
@@ -95,7 +96,6 @@ def _compressed(plan: Plan) -> Case:
 
 def _compressed_further(plan: Plan, number: int) -> Case:
     """Return the FDA's compressed phantom, compressed further, turned and shifted between the plates."""
-    from duotomo.phantoms.compression_mask import compress_mask
     from duotomo.reproduction.third_party.victre import victre
 
     phantom = victre(plan.data_folder(NAME))
