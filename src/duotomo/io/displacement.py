@@ -44,6 +44,22 @@ def write_displacement(path: AnyPath, motion: Motion, grid: VolumeGrid) -> None:
 
     An older file is replaced once the new one is complete; if that fails, it stays.
 
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.nii.gz`, `.nii` or `.mha`.
+    motion : Motion
+        T, moving_to_reference.
+    grid : VolumeGrid
+        Of the moving frame.
+
+    Raises
+    ------
+    FileError
+        If the suffix is another, or the file cannot be written.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> from duotomo.transforms import Translation
     >>> grid = VolumeGrid.on_detector((2, 3, 4), (1.0, 0.5, 0.5))
@@ -74,6 +90,21 @@ def read_displacement(path: AnyPath) -> Motion:
     machine's. In NIfTI files, vectors are along L, P, S if the intent is 1007, "vector", and along R, A, S if
     it is 1006, "displacement vector", as ITK 5.4 takes them. Decimals that float32 has cut from NIfTI's
     spacings and origin are restored: 0.1 is 0.1.
+
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.nii.gz`, `.nii` or `.mha`.
+
+    Returns
+    -------
+    Motion
+        Of a `DisplacementField`.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, damaged, oblique, or of another kind.
     """
     where = "read_displacement"
     path = source(where, path, SUFFIXES)

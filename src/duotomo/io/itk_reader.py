@@ -38,8 +38,25 @@ def read_transform(path: AnyPath, grid: VolumeGrid) -> Motion:
     Beyond the second and the last but one control point of a lattice, ITK moves nothing, whereas here a
     spline fades to zero smoothly. A displacement field likewise fades within one voxel, and ITK's does not.
 
-    grid: scales the parameters, as in all transforms; a displacement field's are scaled by its own voxels.
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.tfm`, `.txt`, `.h5` or `.mat`.
+    grid : VolumeGrid
+        Scales the parameters, as in all transforms; a displacement field's are scaled by its own voxels.
 
+    Returns
+    -------
+    Motion
+        moving_to_reference.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, cut short, or of a kind that is not read.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> from duotomo.io import write_transform
     >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5))

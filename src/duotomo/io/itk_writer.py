@@ -39,6 +39,22 @@ def write_transform(path: AnyPath, motion: Motion, *, grid: VolumeGrid | None = 
 
     An older file is replaced once the new one is complete; if that fails, it stays.
 
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.tfm` or `.h5`.
+    motion : Motion
+        T, moving_to_reference.
+    grid : VolumeGrid, optional
+        Of the frame that T starts from: the points that ITK has to take to the same places.
+
+    Raises
+    ------
+    FileError
+        If the suffix is another, or the file cannot be written.
+
+    Examples
+    --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> shift = Translation(VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5)))

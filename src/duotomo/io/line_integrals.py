@@ -21,13 +21,31 @@ MANY_DEAD = 0.01
 class LogSettings:
     """How counts become line integrals.
 
-    flat_field: counts without the breast; None takes the scan's own. estimate_flat_field: from the pixels
-    that nothing covers, where there is no other. scatter_offset: counts that are subtracted first.
-    least_transmission: what a pixel is taken to let through at least. repair_dead: fill pixels of zero, NaN
-    or infinite counts, and those that are saturated or have no flat field, from their neighbours. saturation:
-    counts from which on a pixel is dead. clip_negative: make pixels that are brighter than the flat field 0,
-    which biases noise upwards.
+    Parameters
+    ----------
+    flat_field : float, optional
+        Counts without the breast; the scan's own, unless given.
+    estimate_flat_field : bool
+        Take it from the pixels that nothing covers, where there is no other.
+    scatter_offset : float
+        Counts that are subtracted first.
+    least_transmission : float
+        What a pixel is taken to let through at least, as a part of the flat field.
+    repair_dead : bool
+        Fill pixels of zero, NaN or infinite counts, and those that are saturated or have no flat field, from
+        their neighbours.
+    saturation : float, optional
+        Counts from which on a pixel is dead.
+    clip_negative : bool
+        Make pixels that are brighter than the flat field 0, which biases noise upwards.
 
+    Raises
+    ------
+    DuotomoError
+        If a number is out of its range.
+
+    Examples
+    --------
     >>> LogSettings(flat_field=42857.0).scatter_offset
     0.0
     """
@@ -67,6 +85,27 @@ def to_line_integrals(scan: Scan, settings: LogSettings | None = None) -> tuple[
     `p = -log(max((I - scatter) / I_0, least_transmission))`, once dead pixels have been filled with means of
     their neighbours' transmissions. Line integrals are returned as they are.
 
+    Parameters
+    ----------
+    scan : Scan
+        Of counts, or of line integrals.
+    settings : LogSettings, optional
+        The default ones unless given.
+
+    Returns
+    -------
+    scan : Scan
+        Of line integrals.
+    words : tuple of str
+        One sentence for each step.
+
+    Raises
+    ------
+    DuotomoError
+        If there is no flat field, or too many pixels are dead.
+
+    Examples
+    --------
     >>> from duotomo.geometry import paper
     >>> counts = torch.full(paper().shape, 1000.0)
     >>> counts[0, 5, 5] = 0.0

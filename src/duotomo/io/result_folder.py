@@ -45,6 +45,8 @@ class SavedResult(Result):
 
     Parameters
     ----------
+    method, grid, volume, others, grids, motions, status, reason, applications, seconds, history
+        Those of `Result`.
     models : tuple of str
         Names of the transform classes of the method's own motions. `motions` are as the ITK files have them:
         they move points as the method's own did.

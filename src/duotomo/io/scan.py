@@ -23,12 +23,35 @@ _AXES = ("view", "v", "u")
 class Scan:
     """The projections of one visit, their geometry, and what its file says of them.
 
-    projections: (view, v, u), float32 or float64. Counts may be zero, NaN or infinite where the detector is
-    dead; line integrals are finite. flat_field: counts without the breast: (view, v, u), (v, u), (view, 1, 1)
-    or a scalar; only with counts. format: the kind of file, for people. facts: laterality, kVp and the like,
-    for people; nothing in them identifies a patient. thickness_mm: of the compressed breast. warnings: what a
-    person should know before the scan is used. identity: of the patient; it travels to DICOM files only.
+    Parameters
+    ----------
+    projections : torch.Tensor
+        (view, v, u), float32 or float64. Counts may be zero, NaN or infinite where the detector is dead; line
+        integrals are finite.
+    values : Values
+        What the numbers are.
+    acquisition : Acquisition
+        Their geometry.
+    flat_field : torch.Tensor, optional
+        Counts without the breast: (view, v, u), (v, u), (view, 1, 1) or a scalar; only with counts.
+    format : str
+        The kind of file, for people.
+    facts : mapping of str to str
+        Laterality, kVp and the like, for people; nothing in them identifies a patient.
+    thickness_mm : float, optional
+        Of the compressed breast, in mm.
+    warnings : tuple of str
+        What a person should know before the scan is used.
+    identity : Identity, optional
+        Of the patient; it travels to DICOM files only.
 
+    Raises
+    ------
+    ShapeError, DtypeError, NonFiniteError, GeometryError
+        If the arrays do not fit the geometry or each other, or a number cannot be.
+
+    Examples
+    --------
     >>> from duotomo.geometry import paper
     >>> scan = Scan(projections=torch.zeros(paper().shape), values=Values.LINE_INTEGRALS, acquisition=paper())
     >>> scan

@@ -30,8 +30,27 @@ def read_scan(path: AnyPath, supplied: Supplied | None = None, *, max_bytes: int
     Stacks are NIfTI, MHA, MHD, NRRD, TIFF, NPY, MAT or plain HDF5, with the geometry as a JSON file
     (`Acquisition.to_json`) or RTK's XML. `docs/file_formats.md` has the axes of each.
 
-    supplied: what a person says that the file does not. max_bytes: the most memory that a file may ask for.
+    Parameters
+    ----------
+    path : str or path
+        Of a file, or of a folder of DICOM files.
+    supplied : Supplied, optional
+        What a person says that the file does not.
+    max_bytes : int
+        The most memory that the file may ask for.
 
+    Returns
+    -------
+    Scan
+        As the file has it: counts stay counts.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, damaged, of another kind, or does not say enough.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> from duotomo.geometry import paper
     >>> geometry = paper(detector_shape=(8, 8), pixel_mm=16.0)

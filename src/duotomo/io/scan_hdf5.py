@@ -31,6 +31,20 @@ def write_scan(path: AnyPath, scan: Scan) -> None:
     the root: `format`, `version`, `values` ("line integrals" or "counts") and, where known, `thickness_mm`.
     An older file is replaced once the new one is complete.
 
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.h5` or `.hdf5`.
+    scan : Scan
+        Of any kind.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be written.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> from duotomo.geometry import paper
     >>> geometry = paper(detector_shape=(8, 8), pixel_mm=16.0)

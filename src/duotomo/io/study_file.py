@@ -25,6 +25,20 @@ def write_study(path: AnyPath, study: Study) -> None:
     `projections` and, where known, `weights`, both (view, v, u), with the attributes `acquisition` and, where
     it differs from the study's, `grid`. An older file is replaced once the new one is complete.
 
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.h5` or `.hdf5`.
+    study : Study
+        Of any number of visits.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be written.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> scan = Acquisition.arc(n_views=1, angle_range_rad=0, source_to_detector_mm=660, pivot_height_mm=0,
     ...                        detector_shape=(8, 8), pixel_spacing_mm=(1, 1))
@@ -44,7 +58,25 @@ def write_study(path: AnyPath, study: Study) -> None:
 
 
 def read_study(path: AnyPath, device: torch.device | str = "cpu") -> Study:
-    """Return the study in a file that `write_study` wrote, bit for bit, its tensors on `device`."""
+    """Return the study in a file that `write_study` wrote, bit for bit.
+
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.h5` or `.hdf5`.
+    device : torch.device or str
+        Where its tensors are put.
+
+    Returns
+    -------
+    Study
+        Whose shapes, values and rays were checked.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, damaged, or of another kind.
+    """
     where = "read_study"
     with reading(where, path, FORMAT) as file:
         grid = VolumeGrid.from_json(text(part(file, "grid"), "json"))

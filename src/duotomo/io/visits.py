@@ -35,6 +35,8 @@ class ScannedStudy(Study):
 
     Parameters
     ----------
+    grid, visits
+        Those of `Study`.
     described : tuple of dict
         For each visit, what a report may say of it; nothing there names a patient.
     identities : tuple of Identity or None

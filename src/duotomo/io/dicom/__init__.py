@@ -1,12 +1,23 @@
 """DICOM: projections in and out, volumes and registrations out, and whose they are."""
 
-from duotomo.io.dicom.breast_view import BreastView
-from duotomo.io.dicom.identity import Identity
-from duotomo.io.dicom.projections import read_dicom_scan
-from duotomo.io.dicom.projections_writer import write_dicom_projections
-from duotomo.io.dicom.registration import write_deformable_registration, write_spatial_registration
-from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
-from duotomo.io.dicom.tomosynthesis_reader import read_tomosynthesis
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duotomo.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from duotomo.io.dicom.breast_view import BreastView
+    from duotomo.io.dicom.identity import Identity
+    from duotomo.io.dicom.projections import read_dicom_scan
+    from duotomo.io.dicom.projections_writer import write_dicom_projections
+    from duotomo.io.dicom.registration import (
+        write_deformable_registration,
+        write_registration,
+        write_spatial_registration,
+    )
+    from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
+    from duotomo.io.dicom.tomosynthesis_reader import read_tomosynthesis
 
 __all__ = [
     "BreastView",
@@ -15,6 +26,24 @@ __all__ = [
     "read_tomosynthesis",
     "write_deformable_registration",
     "write_dicom_projections",
+    "write_registration",
     "write_spatial_registration",
     "write_tomosynthesis",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "breast_view": ("BreastView",),
+        "identity": ("Identity",),
+        "projections": ("read_dicom_scan",),
+        "projections_writer": ("write_dicom_projections",),
+        "registration": (
+            "write_deformable_registration",
+            "write_registration",
+            "write_spatial_registration",
+        ),
+        "tomosynthesis": ("write_tomosynthesis",),
+        "tomosynthesis_reader": ("read_tomosynthesis",),
+    },
+)

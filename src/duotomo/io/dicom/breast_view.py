@@ -28,10 +28,24 @@ LATERALITIES = {"L": "left", "R": "right"}
 
 @dataclass(frozen=True, kw_only=True)
 class BreastView:
-    """One breast and its view. laterality: "L", "R", or None where nobody says. view: a key of `VIEWS`.
+    """One breast and its view.
 
-    Without a view it is CC, whose axes are those that duotomo gives the patient.
+    Parameters
+    ----------
+    laterality : str, optional
+        "L", "R", or None where nobody says.
+    view : str
+        Such as "MLO". Without a view it is CC, whose axes are those that duotomo gives the patient.
+    implant : bool
+        Whether there is one.
 
+    Raises
+    ------
+    FileError
+        If laterality or view are others than DICOM has.
+
+    Examples
+    --------
     >>> BreastView(laterality="L", view="MLO").view
     'MLO'
     """
@@ -56,6 +70,18 @@ class BreastView:
     def of(cls, dataset: Any) -> BreastView:
         """Return what a mammography dataset says; what it does not say, or says in another way, is left out.
 
+        Parameters
+        ----------
+        dataset : pydicom.Dataset
+            Of a mammogram, projections or a volume.
+
+        Returns
+        -------
+        BreastView
+            Of the first frame.
+
+        Examples
+        --------
         >>> BreastView.of(item({"ImageLaterality": "R", "ViewPosition": "MLO"}))
         BreastView(laterality='R', view='MLO', implant=False)
         """
@@ -76,7 +102,13 @@ class BreastView:
         return self.laterality or "U"
 
     def view_code(self) -> Any:
-        """Return the item of DICOM's View Code Sequence."""
+        """Return the item of DICOM's View Code Sequence.
+
+        Returns
+        -------
+        pydicom.Dataset
+            With an empty sequence of modifiers.
+        """
         value, meaning = VIEWS[self.view]
         view = code(value, "SCT", meaning)
         view.update(item({"ViewModifierCodeSequence": []}))

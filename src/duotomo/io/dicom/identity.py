@@ -69,6 +69,17 @@ class Identity:
     gives the attributes away, to a DICOM dataset. UIDs are computed from the visit's own, so one visit has
     the same frame of reference in every file.
 
+    Parameters
+    ----------
+    attributes : pydicom.Dataset
+        What counts of it is copied.
+    key : str
+        Names the visit, and it alone.
+    breast : BreastView
+        Which breast, and its view.
+
+    Examples
+    --------
     >>> Identity.anonymous()
     Identity(hidden)
     """
@@ -76,7 +87,6 @@ class Identity:
     __slots__ = ("__attributes", "__breast", "__key")
 
     def __init__(self, attributes: Any, *, key: str, breast: BreastView) -> None:
-        """attributes: a pydicom Dataset; what counts of it is copied. key: names the visit, and it alone."""
         dataset = pydicom().Dataset()
         for name in (*PATIENT, *STUDY):
             if name in attributes:
@@ -92,6 +102,23 @@ class Identity:
     def of(cls, dataset: Any) -> Identity:
         """Return the identity in a DICOM dataset: for a visit of many files, in the first of them.
 
+        Parameters
+        ----------
+        dataset : pydicom.Dataset
+            Of any kind.
+
+        Returns
+        -------
+        Identity
+            Which shows nothing of what it holds.
+
+        Raises
+        ------
+        FileError
+            If an attribute is damaged; the message has no word of its value.
+
+        Examples
+        --------
         >>> scan, result = pydicom().Dataset(), pydicom().Dataset()
         >>> scan.PatientName, scan.SOPInstanceUID = "Doe^Jane", "1.2.3"
         >>> Identity.of(scan).put(result)
@@ -104,8 +131,20 @@ class Identity:
 
     @classmethod
     def anonymous(cls, seed: str | None = None) -> Identity:
-        """Return the identity of nobody, with UIDs of its own: random, or always the same for a seed.
+        """Return the identity of nobody, with UIDs of its own.
 
+        Parameters
+        ----------
+        seed : str, optional
+            UIDs are always the same for a seed, and random without one.
+
+        Returns
+        -------
+        Identity
+            Named ANONYMOUS.
+
+        Examples
+        --------
         >>> Identity.anonymous("a").study_uid == Identity.anonymous("a").study_uid
         True
         """
@@ -135,17 +174,46 @@ class Identity:
         return self.uid("frame of reference")
 
     def uid(self, purpose: str) -> str:
-        """Return a UID that is always the same for this visit and purpose, such as a series."""
+        """Return a UID that is always the same for this visit and purpose.
+
+        Parameters
+        ----------
+        purpose : str
+            Such as that of a series.
+
+        Returns
+        -------
+        str
+            Of the arc 2.25.
+        """
         return _uid(self.__key, purpose)
 
     def put(self, dataset: Any) -> None:
-        """Set the patient and study attributes of a DICOM dataset."""
+        """Set the patient and study attributes of a DICOM dataset.
+
+        Parameters
+        ----------
+        dataset : pydicom.Dataset
+            Is changed.
+        """
         for element in self.__attributes:
             dataset[element.tag] = copy.deepcopy(element)
 
     def same_patient(self, other: Identity) -> bool:
         """Return whether two visits have the same Patient ID, of the same issuer.
 
+        Parameters
+        ----------
+        other : Identity
+            Of the other visit.
+
+        Returns
+        -------
+        bool
+            True also if neither has one.
+
+        Examples
+        --------
         >>> Identity.anonymous().same_patient(Identity.anonymous())
         True
         """

@@ -62,8 +62,27 @@ _FACTS = {
 def read_dicom_scan(path: AnyPath, supplied: Supplied | None = None, *, max_bytes: int = MAX_BYTES) -> Scan:
     """Return the scan in a DICOM file with a frame for each view, or in a folder with a file for each.
 
-    What the file does not say, and `supplied` neither, is an error that names the attribute and the option:
-    nothing is guessed. `docs/dicom_projections.md` says which attributes are read, and how.
+    What the file does not say, and `supplied` neither, is an error that names the attribute and the
+    parameter: nothing is guessed. `docs/dicom_projections.md` says which attributes are read, and how.
+
+    Parameters
+    ----------
+    path : str or path
+        Of a file or a folder.
+    supplied : Supplied, optional
+        What a person says that the file does not.
+    max_bytes : int
+        The most memory that the file may ask for.
+
+    Returns
+    -------
+    Scan
+        With the identity of the patient.
+
+    Raises
+    ------
+    FileError
+        If the file is damaged, of another kind, or does not say enough.
     """
     where, path = "read_dicom_scan", Path(path)
     try:

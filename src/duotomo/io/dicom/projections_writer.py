@@ -61,9 +61,31 @@ def write_dicom_projections(
     float64; without it, `private=False`, the standard's attributes have to carry the geometry, and counts the
     values.
 
-    identity: of the patient; None takes the scan's own, or nobody's. The facts "laterality" and "view" of the
-    scan say which breast it is; otherwise a cranio-caudal view of neither side.
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.dcm`; with `single_files` it is a folder, which is made.
+    scan : Scan
+        Its facts "laterality" and "view" say which breast it is; otherwise it is a cranio-caudal view of
+        neither side.
+    identity : Identity, optional
+        Of the patient; the scan's own, or nobody's, unless given.
+    presentation : bool
+        Mark the images as For Presentation instead of For Processing.
+    transfer_syntax : str
+        A UID, for example 1.2.840.10008.1.2.4.90 for lossless JPEG 2000.
+    single_files : bool
+        Write a folder with one mammography file for each view.
+    private : bool
+        Write the private block too.
 
+    Raises
+    ------
+    FileError
+        If DICOM cannot hold the scan, or the file cannot be written.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> import torch
     >>> from duotomo.geometry import paper

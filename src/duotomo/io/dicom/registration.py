@@ -51,13 +51,33 @@ def write_spatial_registration(
 
     M is `moving_to_reference` in patient coordinates, (4, 4), of type RIGID if it is a rotation and a shift,
     and AFFINE otherwise. It is in decimal strings: a point 1 m from the origin is right to 1e-6 mm. The file
-    has an item for the reference frame, with the identity, and one for the moving frame, with M.
+    has an item for the reference frame, with the identity, and one for the moving frame, with M. The volumes
+    that `write_tomosynthesis` writes with the same identities are in these frames. An older file is replaced
+    once the new one is complete.
 
-    fixed: the reference visit, whose frame is the registered one, and whose patient and study the file
-    belongs to. moving: the other visit, whose frame is the source. The volumes that `write_tomosynthesis`
-    writes with the same identities are in these frames. An older file is replaced once the new one is
-    complete.
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.dcm`.
+    motion : Motion
+        moving_to_reference.
+    fixed : Identity, optional
+        The reference visit, whose frame is the registered one, and whose patient and study the file belongs
+        to; nobody's if left out.
+    moving : Identity, optional
+        The other visit, whose frame is the source.
+    description : str
+        Of the series, at most 64 characters.
 
+    Raises
+    ------
+    GeometryError
+        If the motion bends, or both visits are the same.
+    FileError
+        If the file cannot be written.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> from duotomo.io.libraries import pydicom
     >>> from duotomo.transforms import Translation
@@ -97,10 +117,28 @@ def write_deformable_registration(
 
     `u(x) = T^-1(x) - x` at the voxel centres x of `grid`, a grid of the reference frame, in mm, float32, in
     patient coordinates; viewers interpolate between. Where T folds, or takes no point to x, the vector is
-    NaN, which is DICOM's word for "not defined".
+    NaN, which is DICOM's word for "not defined". An older file is replaced once the new one is complete.
 
-    fixed, moving: as in `write_spatial_registration`. An older file is replaced once the new one is complete.
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.dcm`.
+    motion : Motion
+        moving_to_reference.
+    grid : VolumeGrid
+        Of the reference frame, on which the vectors are given.
+    fixed, moving, description
+        Those of `write_spatial_registration`.
 
+    Raises
+    ------
+    GeometryError
+        If the motion has no inverse anywhere on the grid, or both visits are the same.
+    FileError
+        If the grid has more voxels than DICOM can count, or the file cannot be written.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> from duotomo.io.libraries import pydicom
     >>> from duotomo.transforms import Translation

@@ -45,17 +45,37 @@ def write_tomosynthesis(
     transfer_syntax: str = EXPLICIT,
     breast: BreastView | None = None,
 ) -> None:
-    """Write a volume, (z, y, x) in 1/mm, as a Breast Tomosynthesis Image: a frame for each z.
+    """Write a volume as a Breast Tomosynthesis Image: a frame for each z.
 
     Rows run along the machine's y and columns along its x, in patient coordinates. Values are kept in 16
     bits: `value = slope * stored + intercept`, in the Real World Value Mapping, with the unit 1/mm; the
     standard wants the Rescale Slope of this kind of image to be 1. The largest error is half a step: `(max -
-    min) / 131068`. Zero stays zero.
+    min) / 131068`. Zero stays zero. An older file is replaced once the new one is complete.
 
-    identity: of the visit in whose frame the volume lies; nobody's if left out. transfer_syntax: a UID, for
-    example 1.2.840.10008.1.2.4.90 for lossless JPEG 2000. breast: as the identity has it, if left out. An
-    older file is replaced once the new one is complete.
+    Parameters
+    ----------
+    path : str or path
+        Ends in `.dcm`.
+    volume : torch.Tensor
+        (z, y, x) on `grid`, 1/mm.
+    grid : VolumeGrid
+        Where its voxels are.
+    identity : Identity, optional
+        Of the visit in whose frame the volume lies; nobody's if left out.
+    description : str
+        Of the series, at most 64 characters.
+    transfer_syntax : str
+        A UID, for example 1.2.840.10008.1.2.4.90 for lossless JPEG 2000.
+    breast : BreastView, optional
+        As the identity has it, if left out.
 
+    Raises
+    ------
+    FileError
+        If DICOM cannot hold so many voxels, or the file cannot be written.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> grid = VolumeGrid.on_detector((2, 3, 4), (1.0, 0.5, 0.5))
     >>> with TemporaryDirectory() as folder:

@@ -36,13 +36,34 @@ Floats = NDArray[np.float64]
 def read_tomosynthesis(
     path: AnyPath, *, voxel_mm: tuple[float, float, float] | None = None, max_bytes: int = MAX_BYTES
 ) -> tuple[torch.Tensor, VolumeGrid]:
-    """Return the volume in a Breast Tomosynthesis Image, (z, y, x), float32, and its grid.
+    """Return the volume in a Breast Tomosynthesis Image.
 
     Values are in 1/mm where the Real World Value Mapping says so, and otherwise whatever the machine's
     rescaled levels mean; where it padded, they are the lowest. Frames may be in any order, but lie evenly and
     along the machine's axes. Nothing is guessed: a file without pixel spacing or positions is refused, unless
-    voxel_mm says what it does not, from frame to frame, row to row and column to column; without positions of
-    their own the frames go up in the order of the file. A file that says otherwise is refused.
+    `voxel_mm` says what it does not; without positions of their own the frames go up in the order of the
+    file.
+
+    Parameters
+    ----------
+    path : str or path
+        Of any name.
+    voxel_mm : tuple of float, optional
+        From frame to frame, row to row and column to column, in mm. A file that says otherwise is refused.
+    max_bytes : int
+        The most memory that the file may ask for.
+
+    Returns
+    -------
+    volume : torch.Tensor
+        (z, y, x), float32, on the CPU.
+    grid : VolumeGrid
+        Where its voxels are.
+
+    Raises
+    ------
+    FileError
+        If the file is damaged, of another kind, oblique, or does not say where its voxels are.
     """
     where = "read_tomosynthesis"
     path = source(where, path, ("",))
