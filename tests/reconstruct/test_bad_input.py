@@ -7,7 +7,16 @@ import torch
 
 from duotomo.errors import DtypeError, DuotomoError, GeometryError, NonFiniteError, ShapeError
 from duotomo.geometry import VolumeGrid
-from duotomo.reconstruct import BackProjection, Sart, reconstruct
+from duotomo.objectives import ProjectionMisfit
+from duotomo.operators import Weighting
+from duotomo.reconstruct import (
+    Algorithm,
+    BackProjection,
+    FilteredBackProjection,
+    Sart,
+    TvLeastSquares,
+    reconstruct,
+)
 from duotomo.solvers import Solution
 from tests.reconstruct.visit import DATA, GRID, SCAN
 
@@ -73,3 +82,15 @@ def test_grid_above_the_source_is_refused() -> None:
     high = VolumeGrid.on_detector(GRID.shape, GRID.spacing_mm, gap_mm=700.0)
     with pytest.raises(GeometryError, match="expected the source above the grid's top face"):
         ask(grid=high, algorithm=BackProjection())
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [FilteredBackProjection(), Sart(n_sweeps=1), TvLeastSquares()],
+    ids=lambda one: type(one).__name__,
+)
+def test_an_operator_without_views(algorithm: Algorithm) -> None:
+    misfit = ProjectionMisfit(Weighting(torch.ones(20, 20, 20)), torch.ones(20, 20, 20))
+    name = type(algorithm).__name__
+    with pytest.raises(DuotomoError, match=rf"{name}: expected the misfit of a Projector, .*; got Weighting"):
+        algorithm.run(misfit)

@@ -22,9 +22,9 @@ class ProjectionMisfit(Objective):
     ----------
     operator : LinearOperator
         A, from (z, y, x) to (view, v, u), or any other.
-    data : Tensor
+    data : torch.Tensor
         p, (view, v, u): line integrals, of the operator's range.
-    weights : Tensor, optional
+    weights : torch.Tensor, optional
         w, of the shape of the data; 1 unless given. Zero leaves a ray out.
 
     Raises
@@ -66,12 +66,12 @@ class ProjectionMisfit(Objective):
 
         Parameters
         ----------
-        x : Tensor
+        x : torch.Tensor
             f, of the operator's domain.
 
         Returns
         -------
-        Tensor
+        torch.Tensor
             `sqrt(w) (A x - p)`, of the operator's range.
         """
         self.check(x)
@@ -83,12 +83,12 @@ class ProjectionMisfit(Objective):
 
         Parameters
         ----------
-        directions : Tensor
+        directions : torch.Tensor
             d, (..., *domain).
 
         Returns
         -------
-        Tensor
+        torch.Tensor
             `sqrt(w) A d`, (..., *range).
         """
         images = self.operator(directions)
@@ -101,7 +101,7 @@ class ProjectionMisfit(Objective):
         -------
         operator : LinearOperator
             `B = sqrt(W) A`, which counts its applications here.
-        data : Tensor
+        data : torch.Tensor
             `b = sqrt(w) p`, of the shape of the data.
         """
         if self._roots is None:
@@ -127,12 +127,12 @@ class ProjectionMisfit(Objective):
 
         Parameters
         ----------
-        d : Tensor
+        d : torch.Tensor
             Of the operator's domain.
 
         Returns
         -------
-        Tensor
+        torch.Tensor
             `A^T w A d`.
         """
         self.check(d, "d")
@@ -163,14 +163,14 @@ def photon_weights(projections: torch.Tensor, photons: float) -> torch.Tensor:
 
     Parameters
     ----------
-    projections : Tensor
+    projections : torch.Tensor
         p, (view, v, u), or any shape.
     photons : float
         That would reach a pixel in air.
 
     Returns
     -------
-    Tensor
+    torch.Tensor
         w, of the shape of the projections.
 
     Raises

@@ -79,12 +79,12 @@ class Gradient(LinearOperator):
 
         Parameters
         ----------
-        volume : Tensor
+        volume : torch.Tensor
             (z, y, x).
 
         Returns
         -------
-        tuple of Tensor
+        tuple of torch.Tensor
             Along z, y and x, (z, y, x) each; `D f` is each times the root of `scales_sq`.
         """
         parts = tuple(torch.empty_like(volume, memory_format=torch.contiguous_format) for _ in self._strides)
@@ -96,13 +96,13 @@ class Gradient(LinearOperator):
 
         Parameters
         ----------
-        parts : tuple of Tensor
+        parts : tuple of torch.Tensor
             q along z, y and x, (z, y, x) each, contiguous and zero at the far edges; each counts times the
             root of `scales_sq`.
 
         Returns
         -------
-        Tensor
+        torch.Tensor
             (z, y, x).
         """
         total = torch.zeros_like(parts[0])
@@ -114,14 +114,14 @@ class Gradient(LinearOperator):
 
         Parameters
         ----------
-        parts : tuple of Tensor
+        parts : tuple of torch.Tensor
             What `unweighted` returns, (z, y, x) each.
         smoothing : float
             e, in the units of f.
 
         Returns
         -------
-        Tensor
+        torch.Tensor
             (z, y, x).
         """
         lengths = torch.full_like(parts[0], smoothing**2)

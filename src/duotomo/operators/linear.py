@@ -50,12 +50,12 @@ class LinearOperator(ABC):
 
         Parameters
         ----------
-        x : Tensor
+        x : torch.Tensor
             (batch, *domain), contiguous.
 
         Returns
         -------
-        Tensor
+        torch.Tensor
             (batch, *range), a new tensor.
         """
 
@@ -65,12 +65,12 @@ class LinearOperator(ABC):
 
         Parameters
         ----------
-        y : Tensor
+        y : torch.Tensor
             (batch, *range), contiguous.
 
         Returns
         -------
-        Tensor
+        torch.Tensor
             (batch, *domain), a new tensor.
         """
 
@@ -87,12 +87,12 @@ class LinearOperator(ABC):
 
         Parameters
         ----------
-        x, cotangent : Tensor
+        x, cotangent : torch.Tensor
             (batch, *domain) and (batch, *range), contiguous.
 
         Returns
         -------
-        tuple of Tensor
+        tuple of torch.Tensor
             One of the shape of each tensor, summed over the batch.
         """
         raise NotImplementedError
@@ -102,24 +102,46 @@ class LinearOperator(ABC):
 
         Parameters
         ----------
-        x : Tensor
+        x : torch.Tensor
             (batch, *domain), contiguous.
-        tangents : tuple of Tensor
+        tangents : tuple of torch.Tensor
             One of the shape of each tensor.
 
         Returns
         -------
-        Tensor
+        torch.Tensor
             (batch, *range).
         """
         raise NotImplementedError
 
     def tracked(self, x: torch.Tensor) -> torch.Tensor:
-        """Apply the operator to a checked batch, (batch, *domain), so that PyTorch knows the derivatives."""
+        """Apply the operator to a checked batch, so that PyTorch knows the derivatives.
+
+        Parameters
+        ----------
+        x : torch.Tensor
+            (batch, *domain).
+
+        Returns
+        -------
+        torch.Tensor
+            (batch, *range).
+        """
         return apply(self, x)
 
     def tracked_transpose(self, y: torch.Tensor) -> torch.Tensor:
-        """Apply the transpose to a checked batch, (batch, *range), so that PyTorch knows the derivatives."""
+        """Apply the transpose to a checked batch, so that PyTorch knows the derivatives.
+
+        Parameters
+        ----------
+        y : torch.Tensor
+            (batch, *range).
+
+        Returns
+        -------
+        torch.Tensor
+            (batch, *domain).
+        """
         return apply(AdjointOperator(self), y)
 
     @property

@@ -35,12 +35,12 @@ class OperatorModule(torch.nn.Module):
 
         Parameters
         ----------
-        x : Tensor
+        x : torch.Tensor
             (..., *operator.domain).
 
         Returns
         -------
-        Tensor
+        torch.Tensor
             (..., *operator.range).
         """
         return self.operator(x)
@@ -51,5 +51,11 @@ class OperatorModule(torch.nn.Module):
         return OperatorModule(self.operator.adjoint)
 
     def extra_repr(self) -> str:
-        """Return the operator, as it prints."""
+        """Return what stands between the brackets of this module's `repr`.
+
+        Returns
+        -------
+        str
+            The operator, as it prints.
+        """
         return repr(self.operator)

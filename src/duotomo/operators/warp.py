@@ -30,7 +30,7 @@ class Warp(LinearOperator):
         Shapes, (z, y, x), of the reference grid and of the moving grid.
     cubic : bool
         Whether to interpolate by cubic convolution instead of linearly.
-    tensors : tuple of Tensor, optional
+    tensors : tuple of torch.Tensor, optional
         Matrices and coefficients of the map, in which derivatives are asked for.
 
     Examples

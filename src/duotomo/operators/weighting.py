@@ -14,7 +14,7 @@ class Weighting(LinearOperator):
 
     Parameters
     ----------
-    weights : Tensor
+    weights : torch.Tensor
         w, of any shape; zero leaves an element out. Gradients reach them.
 
     Raises

@@ -26,7 +26,7 @@ class Algorithm(Protocol):
         misfit : ProjectionMisfit
             The projector A as `operator`, the line integrals p, (view, v, u), as `data`, and their inverse
             variances, (view, v, u), or None, as `weights`.
-        start : Tensor, optional
+        start : torch.Tensor, optional
             Initial guess, (z, y, x) in 1/mm; left as it is.
         on_step : callable, optional
             Called with each `Step`.

@@ -8,11 +8,12 @@ import torch
 
 from duotomo.objectives import ProjectionMisfit
 from duotomo.reconstruct._rays import half_square, quotient, ray_lengths, refuse_start
+from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.solvers import History, OnStep, Solution, Status
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackProjection:
+class BackProjection(Algorithm):
     """Give every voxel the mean over its rays of the mean attenuation along each ray.
 
     `f = A^T (w p / A 1) / A^T w`, w the weights, or ones: a weighted mean, in 1/mm, never outside the range
@@ -28,7 +29,7 @@ class BackProjection:
     def run(
         self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Project back, in one step; see `Algorithm.run`. A start is refused.
+        """Project back, in one step. A start is refused.
 
         In the history, objective is `1/2 sum of w (A f - p)^2`.
         """

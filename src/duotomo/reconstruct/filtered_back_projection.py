@@ -13,6 +13,7 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid, pixel_to_world
 from duotomo.objectives import ProjectionMisfit
 from duotomo.reconstruct._rays import check_seen, half_square, projector_of, quotient, refuse_start
+from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.reconstruct.windows import hann
 from duotomo.solvers import History, OnStep, Solution, Status
 
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilteredBackProjection:
+class FilteredBackProjection(Algorithm):
     """Weight by the cosine, filter along u in each view, and take the mean over the views.
 
     For rays of slope `t = dx/dz`, `p cos(gamma) = integral of f(x + t z, z) dz`, gamma the ray's angle with
@@ -56,7 +57,7 @@ class FilteredBackProjection:
     def run(
         self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Filter and project back, in one step; see `Algorithm.run`. A start and weights are refused.
+        """Filter and project back, in one step. A start and weights are refused.
 
         In the history, objective is `1/2 |A f - p|^2`.
         """

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import torch
 
 from duotomo.objectives import ProjectionMisfit
+from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.solvers import Cgls, OnStep, Solution
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeastSquares:
+class LeastSquares(Algorithm):
     """Minimise `1/2 sum of w (A f - p)^2` by the solver `duotomo.solvers.Cgls`. Values may be negative.
 
     Parameters
@@ -39,5 +40,5 @@ class LeastSquares:
     def run(
         self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Minimise the misfit; see `Algorithm.run`. Without a start, from zero."""
+        """Minimise the misfit. Without a start, from zero."""
         return self._solver().minimise(misfit, start, on_step=on_step)

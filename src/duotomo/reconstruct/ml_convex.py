@@ -11,6 +11,7 @@ from duotomo.errors import DuotomoError
 from duotomo.objectives import ProjectionMisfit
 from duotomo.operators import LinearOperator
 from duotomo.reconstruct._rays import check_steps, ray_lengths
+from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.solvers import History, OnStep, Solution, Status
 
 LEAST_RATIO = 0.1
@@ -18,7 +19,7 @@ LEAST_RATIO = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class MlConvex:
+class MlConvex(Algorithm):
     """Maximise the likelihood of photons counted behind the object, by the ML-convex algorithm.
 
     Counts `y = photons exp(-p)` are Poisson of mean `b exp(-t)`, `t = A f`, `b = y exp(p)`. Each step is
@@ -64,7 +65,7 @@ class MlConvex:
     def run(
         self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Make `n_steps` updates; see `Algorithm.run`.
+        """Make `n_steps` updates.
 
         The start may not be negative, and what is zero stays zero; without one, the even volume of the same
         mean. In the history, objective is the negative log likelihood, less its least value for any t,

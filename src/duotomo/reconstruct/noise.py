@@ -29,9 +29,9 @@ def noise_level(projections: torch.Tensor, weights: torch.Tensor | None = None) 
 
     Parameters
     ----------
-    projections : Tensor
+    projections : torch.Tensor
         Line integrals, (view, v, u).
-    weights : Tensor, optional
+    weights : torch.Tensor, optional
         Inverse variances, (view, v, u). Then d is divided by what they expect of it, and about 1 is returned
         if they are right. A pixel of weight zero is left out.
 
@@ -95,7 +95,7 @@ def total_variation_weight(
         A.
     sigma : float
         Standard deviation of the noise, from `noise_level`.
-    weights : Tensor, optional
+    weights : torch.Tensor, optional
         Inverse variances, of the projector's range.
     kappa : float
         Factor.

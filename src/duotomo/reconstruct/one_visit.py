@@ -28,7 +28,7 @@ def reconstruct(
 
     Parameters
     ----------
-    projections : Tensor
+    projections : torch.Tensor
         p, line integrals, (view, v, u), of `acquisition.shape`.
     grid : VolumeGrid
         Where the volume lives.
@@ -36,9 +36,9 @@ def reconstruct(
         How the projections were taken.
     algorithm : Algorithm
         Such as `Sart(n_sweeps=3)`.
-    weights : Tensor, optional
+    weights : torch.Tensor, optional
         Inverse variance of each ray, (view, v, u); zero leaves a ray out.
-    start : Tensor, optional
+    start : torch.Tensor, optional
         Initial guess, (z, y, x) in 1/mm, for algorithms that iterate.
     on_step : callable, optional
         Called with each `Step`.

@@ -11,13 +11,14 @@ from duotomo.errors import DuotomoError
 from duotomo.objectives import ProjectionMisfit
 from duotomo.operators import Counted, Projector
 from duotomo.reconstruct._rays import check_steps, half_square, projector_of, quotient, ray_lengths
+from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.solvers import History, OnStep, Solution, Status
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sart:
+class Sart(Algorithm):
     """Correct the volume view by view, each time by the mean error of the rays through a voxel.
 
     `f <- f + relaxation * A_i^T (w_i (p_i - A_i f) / A_i 1) / A_i^T w_i`, then `max(f, 0)` if nonnegative, i
@@ -60,7 +61,7 @@ class Sart:
     def run(
         self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Sweep through the views, a step for each sweep; see `Algorithm.run`. Without a start, from zero.
+        """Sweep through the views, a step for each sweep. Without a start, from zero.
 
         In the history, objective is `1/2 sum of w (A f - p)^2`, in each view as the sweep found it, before
         its correction, and an application is all views forward or all views back.

@@ -10,12 +10,13 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.objectives import ProjectionMisfit, TotalVariation
 from duotomo.reconstruct._rays import projector_of
+from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.reconstruct.noise import KAPPA, noise_level, total_variation_weight
 from duotomo.solvers import OnStep, PrimalDual, Solution, Step
 
 
 @dataclass(frozen=True, kw_only=True)
-class TvLeastSquares:
+class TvLeastSquares(Algorithm):
     """Minimise `1/2 sum of w (A f - p)^2 + tv_weight * TV(f)` over `f >= 0` by `duotomo.solvers.PrimalDual`.
 
     Parameters
@@ -65,10 +66,11 @@ class TvLeastSquares:
     def run(
         self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
     ) -> Solution:
-        """Minimise misfit and total variation; see `Algorithm.run`. Without a start, from zero.
+        """Minimise misfit and total variation. Without a start, from zero.
 
         The adjoint that chose tv_weight counts as one application.
         """
+        grid = projector_of("TvLeastSquares", misfit).grid
         tv_weight, before = self.tv_weight, misfit.applications
         if tv_weight is None:
             sigma = noise_level(misfit.data, misfit.weights)
@@ -85,7 +87,6 @@ class TvLeastSquares:
         def dearer(step: Step) -> Step:
             return replace(step, applications=step.applications + cost)
 
-        grid = projector_of("TvLeastSquares", misfit).grid
         solution = self._solver().minimise(
             misfit + tv_weight * TotalVariation(grid, depth_weight=self.depth_weight),
             start,

@@ -10,12 +10,12 @@ def ramp(share: torch.Tensor) -> torch.Tensor:
 
     Parameters
     ----------
-    share : Tensor
+    share : torch.Tensor
         Frequencies as shares of the highest.
 
     Returns
     -------
-    Tensor
+    torch.Tensor
         Gain at each of them.
 
     Examples
@@ -31,12 +31,12 @@ def hann(share: torch.Tensor) -> torch.Tensor:
 
     Parameters
     ----------
-    share : Tensor
+    share : torch.Tensor
         Frequencies as shares of the highest.
 
     Returns
     -------
-    Tensor
+    torch.Tensor
         Gain at each of them.
 
     Examples

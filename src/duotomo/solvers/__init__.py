@@ -9,6 +9,7 @@ from duotomo.solvers.line_search import StrongWolfe
 from duotomo.solvers.nonlinear_cg import NonlinearCg, hager_zhang, polak_ribiere
 from duotomo.solvers.primal_dual import PrimalDual
 from duotomo.solvers.solution import Solution, Status, Step
+from duotomo.solvers.solver import Solver
 
 __all__ = [
     "Cgls",
@@ -20,6 +21,7 @@ __all__ = [
     "OnStep",
     "PrimalDual",
     "Solution",
+    "Solver",
     "Status",
     "Step",
     "StrongWolfe",

@@ -9,9 +9,10 @@ from typing import Protocol
 
 import torch
 
-from duotomo.solvers._checks import check_counts, check_tolerances
+from duotomo.solvers._checks import check_tolerances
 from duotomo.solvers.history import History, OnStep
 from duotomo.solvers.solution import Solution, Status
+from duotomo.solvers.solver import Goal, Solver
 
 
 class _CountsApplications(Protocol):
@@ -20,17 +21,15 @@ class _CountsApplications(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Descent:
+class Descent(Solver[Goal]):
     """What the solvers that go down an objective have in common: when they stop."""
 
-    n_steps: int
     tolerance: float = 1e-6
     gradient_tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
-        where = type(self).__name__
-        check_counts(where, n_steps=self.n_steps)
-        check_tolerances(where, tolerance=self.tolerance, gradient_tolerance=self.gradient_tolerance)
+        super().__post_init__()
+        check_tolerances(type(self).__name__, gradient_tolerance=self.gradient_tolerance)
 
     def _progress(self, objective: _CountsApplications, on_step: OnStep | None) -> Progress:
         return Progress(

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import torch
 
 from duotomo.objectives import ProjectionMisfit
-from duotomo.solvers._checks import check_counts, check_data_term, check_tolerances, norm, start_or_none
+from duotomo.solvers._checks import check_data_term, norm, start_or_none
 from duotomo.solvers._progress import Progress
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.solution import Solution, Status
+from duotomo.solvers.solver import Solver
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cgls:
+class Cgls(Solver[ProjectionMisfit]):
     """Minimise `|A x - b|` by conjugate gradients on the normal equations, without forming `A^T A`.
 
     A and b are the operator and the data of a `ProjectionMisfit`, both times the roots of its weights.
@@ -38,13 +39,6 @@ class Cgls:
     Cgls(n_steps=20, tolerance=0.0)
     """
 
-    n_steps: int
-    tolerance: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_counts("Cgls", n_steps=self.n_steps)
-        check_tolerances("Cgls", tolerance=self.tolerance)
-
     @torch.no_grad()
     def minimise(
         self,
@@ -53,29 +47,19 @@ class Cgls:
         *,
         on_step: OnStep | None = None,
     ) -> Solution:
-        """Minimise the misfit of projections from an initial guess.
+        """Minimise the misfit of projections, from zero if no start is given.
+
+        The norms of the history are those of the recurrence, which in float32 drift from a residual computed
+        afresh.
 
         Parameters
         ----------
         objective : ProjectionMisfit
             What is minimised.
-        start : Tensor, optional
-            Initial guess, of the operator's domain; zero unless given. Left as it is.
+        start : torch.Tensor, optional
+            Initial guess, of the operator's domain; left as it is.
         on_step : callable, optional
             Called with each `Step`.
-
-        Returns
-        -------
-        Solution
-            Whatever happened: not converging is a status. Its norms are those of the recurrence, which in
-            float32 drift from a residual computed afresh.
-
-        Raises
-        ------
-        DuotomoError
-            If the objective is another one.
-        ShapeError, DtypeError, DeviceError, NonFiniteError
-            If the start does not fit the data.
         """
         where = "Cgls.minimise"
         misfit = check_data_term(where, objective, "Use Lbfgs, which takes every objective.")

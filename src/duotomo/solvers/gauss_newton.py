@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
+from duotomo.objectives import Objective
 from duotomo.solvers._checks import check_counts, check_start, check_tolerances, norm, rounding
 from duotomo.solvers._damped_cg import Product, newton_step
 from duotomo.solvers._progress import Descent
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.solution import Solution, Status
-
-if TYPE_CHECKING:
-    from duotomo.objectives import Objective
 
 _GOOD, _POOR, _ACCEPTED = 0.75, 0.25, 1e-4
 _LESS, _MORE = 0.2, 8.0
@@ -25,7 +22,7 @@ _MOST_REJECTIONS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussNewton(Descent):
+class GaussNewton(Descent[Objective]):
     """Minimise an objective by steps d that solve `(H + mu M) d = -g`, H its curvature at x.
 
     The system is solved by preconditioned conjugate gradients, only as far as it pays. A trial is accepted
@@ -36,14 +33,14 @@ class GaussNewton(Descent):
     ----------
     n_steps : int
         Trials, at most.
-    inner_steps : int
-        Curvature products in each, at most.
-    inner_tolerance : float
-        By how much the residual of the system has to fall.
     tolerance : float
         Converged once a step lowers the objective by no more than this part of it.
     gradient_tolerance : float
         Converged once the gradient has fallen to this part of its norm at the start.
+    inner_steps : int
+        Curvature products in each, at most.
+    inner_tolerance : float
+        By how much the residual of the system has to fall.
     damping : float
         mu at the start, in units of `p.H p / p.M p`, `p = -M^-1 g`.
 
@@ -78,7 +75,7 @@ class GaussNewton(Descent):
         ----------
         objective : Objective
             What is minimised.
-        start : Tensor
+        start : torch.Tensor
             Initial guess, of the objective's shape; left as it is.
         precondition : callable, optional
             Called with x after each accepted step; returns the preconditioner, `r -> M^-1 r`, symmetric,

@@ -98,7 +98,7 @@ class History:
 
         Parameters
         ----------
-        objective, gradient_norm, step_size, what, stage
+        objective, step_size, gradient_norm, what, stage
             Those of `Step`; a gradient norm of NaN is not known without more work.
         """
         step = self._append(
@@ -144,7 +144,7 @@ class History:
 
         Parameters
         ----------
-        value : Tensor
+        value : torch.Tensor
             What was found.
         status : Status
             Why the run stopped.

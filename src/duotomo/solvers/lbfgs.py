@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from duotomo.objectives import Objective
 from duotomo.solvers._checks import check_counts, check_first_step, check_start, dot, norm
 from duotomo.solvers._progress import Descent
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.line_search import NotFound, StrongWolfe
 from duotomo.solvers.solution import Solution
 
-if TYPE_CHECKING:
-    from duotomo.objectives import Objective
-
 
 @dataclass(frozen=True, kw_only=True)
-class Lbfgs(Descent):
+class Lbfgs(Descent[Objective]):
     """Minimise an objective by steps along `-B g`, B the inverse Hessian that the last steps suggest.
 
     With `s = x_{k+1} - x_k`, `y = g_{k+1} - g_k` and `rho = 1 / s.y` of the last `memory` steps,
@@ -33,12 +30,12 @@ class Lbfgs(Descent):
     ----------
     n_steps : int
         Steps, at most.
-    memory : int
-        Steps that B is made of.
     tolerance : float
         Converged once a step lowers the objective by no more than this part of it.
     gradient_tolerance : float
         Converged once the gradient has fallen to this part of its norm at the start.
+    memory : int
+        Steps that B is made of.
     first_step : float
         Length of the first trial, in the units of x.
     line_search : StrongWolfe
@@ -75,7 +72,7 @@ class Lbfgs(Descent):
         ----------
         objective : Objective
             What is minimised.
-        start : Tensor
+        start : torch.Tensor
             Initial guess, of the objective's shape; left as it is.
         precondition : callable, optional
             The preconditioner, `r -> P r`, symmetric, positive definite and near the inverse Hessian but for

@@ -36,7 +36,7 @@ class FewParameters(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LevenbergMarquardt(Descent):
+class LevenbergMarquardt(Descent[FewParameters]):
     """Minimise an objective of few parameters by steps d with `(H + mu diag(H)) d = -g`, `H = J^T J`.
 
     Damping by the diagonal makes the steps independent of the parameters' units. A trial is accepted if the
@@ -86,20 +86,10 @@ class LevenbergMarquardt(Descent):
         ----------
         objective : FewParameters
             What is minimised.
-        start : Tensor
+        start : torch.Tensor
             Initial guess, (n,), float64 on the CPU, n at most `FEW_PARAMS`; left as it is.
         on_step : callable, optional
             Called with each `Step`.
-
-        Returns
-        -------
-        Solution
-            Whatever happened: not converging is a status.
-
-        Raises
-        ------
-        ShapeError, DtypeError, NonFiniteError
-            If the start does not fit the objective.
         """
         progress = self._progress(objective, on_step)
         x = _check(start, objective)

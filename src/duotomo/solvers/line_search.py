@@ -91,9 +91,9 @@ class StrongWolfe:
         ----------
         objective : Objective
             What is minimised.
-        x, direction : Tensor
+        x, direction : torch.Tensor
             Where to start and where to go, of the objective's shape.
-        value, gradient : float, Tensor
+        value, gradient : float, torch.Tensor
             Those of the objective at x.
         first : float
             Step size to try first.

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 
+from duotomo.objectives import Objective
 from duotomo.solvers._checks import check_first_step, check_start, dot, norm
 from duotomo.solvers._progress import Descent
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.line_search import NotFound, StrongWolfe
 from duotomo.solvers.solution import Solution
-
-if TYPE_CHECKING:
-    from duotomo.objectives import Objective
 
 Beta = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], float]
 """`(gradient, gradient_before, direction_before) -> beta`, all of the shape of x."""
@@ -28,7 +25,7 @@ def polak_ribiere(
 
     Parameters
     ----------
-    gradient, gradient_before, direction_before : Tensor
+    gradient, gradient_before, direction_before : torch.Tensor
         Of the shape of x.
 
     Returns
@@ -54,7 +51,7 @@ def hager_zhang(
 
     Parameters
     ----------
-    gradient, gradient_before, direction_before : Tensor
+    gradient, gradient_before, direction_before : torch.Tensor
         Of the shape of x.
 
     Returns
@@ -78,7 +75,7 @@ def hager_zhang(
 
 
 @dataclass(frozen=True, kw_only=True)
-class NonlinearCg(Descent):
+class NonlinearCg(Descent[Objective]):
     """Minimise an objective by steps along `d = -g + beta d_before`.
 
     Where that does not lead down, or too little, d starts again from `-g`. The objective never grows by more
@@ -88,13 +85,13 @@ class NonlinearCg(Descent):
     ----------
     n_steps : int
         Steps, at most.
-    beta : callable
-        `hager_zhang`, `polak_ribiere`, or another function of the gradient, the gradient before and the
-        direction before.
     tolerance : float
         Converged once a step lowers the objective by no more than this part of it.
     gradient_tolerance : float
         Converged once the gradient has fallen to this part of its norm at the start.
+    beta : callable
+        `hager_zhang`, `polak_ribiere`, or another function of the gradient, the gradient before and the
+        direction before.
     first_step : float
         Length of the first trial, in the units of x.
     line_search : StrongWolfe
@@ -123,27 +120,7 @@ class NonlinearCg(Descent):
         *,
         on_step: OnStep | None = None,
     ) -> Solution:
-        """Minimise an objective from an initial guess.
-
-        Parameters
-        ----------
-        objective : Objective
-            What is minimised.
-        start : Tensor
-            Initial guess, of the objective's shape; left as it is.
-        on_step : callable, optional
-            Called with each `Step`.
-
-        Returns
-        -------
-        Solution
-            Whatever happened: not converging is a status.
-
-        Raises
-        ------
-        ShapeError, DtypeError, NonFiniteError
-            If the start does not fit the objective.
-        """
+        """Minimise any objective from an initial guess."""
         progress = self._progress(objective, on_step)
         x = check_start("NonlinearCg.minimise", start, objective.shape)
         value, gradient = objective.value_and_gradient(x)

@@ -10,16 +10,17 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.objectives import Objective, ProjectionMisfit, Sum, TotalVariation, Weighted
 from duotomo.operators import Gradient, LinearOperator
-from duotomo.solvers._checks import check_counts, check_data_term, check_tolerances, start_or_none
+from duotomo.solvers._checks import check_data_term, start_or_none
 from duotomo.solvers._progress import Progress
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.solution import Solution, Status
+from duotomo.solvers.solver import Solver
 
 _WHERE = "PrimalDual.minimise"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrimalDual:
+class PrimalDual(Solver[Objective]):
     """Minimise `1/2 sum w (A x - b)^2 + c * sum |D x|` over `x >= 0`, |D x| per voxel.
 
     The objective is `misfit + c * TotalVariation(grid)`, without smoothing; D is its `Gradient`. With
@@ -46,12 +47,7 @@ class PrimalDual:
     PrimalDual(n_steps=200, tolerance=0.0001)
     """
 
-    n_steps: int
     tolerance: float = 1e-4
-
-    def __post_init__(self) -> None:
-        check_counts("PrimalDual", n_steps=self.n_steps)
-        check_tolerances("PrimalDual", tolerance=self.tolerance)
 
     @torch.no_grad()
     def minimise(
@@ -61,28 +57,16 @@ class PrimalDual:
         *,
         on_step: OnStep | None = None,
     ) -> Solution:
-        """Minimise misfit and total variation over volumes that are nowhere negative.
+        """Minimise misfit and total variation over `x >= 0`, from zero if no start is given.
 
         Parameters
         ----------
         objective : Objective
             `misfit + c * TotalVariation(grid)`, a `ProjectionMisfit` and an unsmoothed total variation.
-        start : Tensor, optional
-            Initial guess, (z, y, x) in 1/mm; zero unless given. Left as it is.
+        start : torch.Tensor, optional
+            Initial guess, (z, y, x) in 1/mm; left as it is.
         on_step : callable, optional
             Called with each `Step`.
-
-        Returns
-        -------
-        Solution
-            Whatever happened: not converging is a status.
-
-        Raises
-        ------
-        DuotomoError
-            If the objective is another one.
-        ShapeError, DtypeError, DeviceError, NonFiniteError
-            If the start does not fit the data.
         """
         misfit, tv_weight, differences = _parts(objective)
         guess = start_or_none(_WHERE, start, misfit)

@@ -79,7 +79,7 @@ class Solution:
 
     Parameters
     ----------
-    value : Tensor
+    value : torch.Tensor
         The last good x.
     status : Status
         Why the solver stopped.

@@ -17,7 +17,7 @@ class Tikhonov(Objective):
     ----------
     grid : VolumeGrid
         Grid of the volume, f, (z, y, x).
-    expected : Tensor, optional
+    expected : torch.Tensor, optional
         f_0, (z, y, x) in 1/mm; zero unless given.
 
     Raises

@@ -86,12 +86,12 @@ class TotalVariation(Objective):
 
         Parameters
         ----------
-        x : Tensor
+        x : torch.Tensor
             f, (z, y, x).
 
         Returns
         -------
-        Tensor
+        torch.Tensor
             (z, y, x).
         """
         self.check(x)
