@@ -34,9 +34,24 @@ def draw_cases(
     A box reaches from the first to the third quartile, its line is the median, its whiskers end at the least
     and largest value. Cases keep their numbers below the picture.
 
-    values: method -> one value per case, in the same order for all. y_label: what they are, with its unit.
-    case_numbers: of the cases, in that order; counted from 1 unless given.
+    Parameters
+    ----------
+    values : mapping of str to array_like
+        Method to one value per case, in the same order for all.
+    y_label : str
+        What the values are, with their unit.
+    log_y : bool
+        Draw them on a logarithmic axis.
+    case_numbers : sequence of int, optional
+        Of the cases, in that order; counted from 1 unless given.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        In the style of all figures.
+
+    Examples
+    --------
     >>> figure = draw_cases(
     ...     values={"sequential": [0.9, 0.8], "simultaneous": [0.2, 0.3]}, y_label="mean TRE, mm")
     >>> [text.get_text() for text in figure.axes[0].get_xticklabels()]

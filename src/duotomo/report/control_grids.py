@@ -38,10 +38,28 @@ def draw_control_grids(
 
     A lattice is drawn as the lines that join neighbours along its rows and along its columns.
 
-    lattices: title -> points in mm, (row, column, xyz); the regular one first. view: the plane they are seen
-    in. volume: (z, y, x) on `grid`, cut through `at_mm`, xyz, by default the grid's middle. window: the
-    values drawn black and white.
+    Parameters
+    ----------
+    lattices : mapping of str to array_like
+        Title to points, (row, column, xyz), in mm; the regular one first.
+    grid : VolumeGrid
+        That they lie in.
+    view : View
+        The plane they are seen in.
+    volume : torch.Tensor or numpy.ndarray, optional
+        (z, y, x) on `grid`.
+    at_mm : sequence of float, optional
+        Point xyz that the volume is cut through; the grid's middle unless given.
+    window : tuple of float, optional
+        The values drawn black and white.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        In the style of all figures.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((4, 5, 6), (1.0, 1.0, 1.0))
     >>> points = np.stack(np.meshgrid([-2.0, 2.0], [1.0, 4.0], [2.0], indexing="ij"), axis=-1)[:, :, 0]
     >>> figure = draw_control_grids(lattices={"regular": points}, grid=grid)

@@ -30,9 +30,24 @@ def draw_objective_curves(
 ) -> Figure:
     """Draw curves that differ in colour, dashes and markers, named above the picture.
 
-    curves: title -> (x, y), equally long. pieces: title -> where, counted from 0, the curve begins anew: no
-    line leads there from the point before.
+    Parameters
+    ----------
+    curves : mapping of str to tuple of array_like
+        Title to (x, y), equally long.
+    x_label, y_label : str
+        What x and y are.
+    log_y : bool
+        Draw y on a logarithmic axis.
+    pieces : mapping of str to sequence of int, optional
+        Title to where, counted from 0, the curve begins anew: no line leads there from the point before.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        In the style of all figures.
+
+    Examples
+    --------
     >>> figure = draw_objective_curves(
     ...     curves={"sequential": ([0, 1, 2], [9.0, 3.0, 2.0])}, x_label="step", y_label="objective")
     >>> figure.axes[0].get_yscale()

@@ -30,10 +30,26 @@ def draw_displacement_errors(
 
     Each title gains the mean and the 95th percentile over the object, all of it and not the slices only.
 
-    rows: title -> magnitudes in mm, (z, y, x) on `grid`. mask: true inside the object, (z, y, x); the rest is
-    grey. limit_mm: at the end of the colours, by default the 99th percentile of the worst row. at_mm: point
-    xyz of the cuts, by default the grid's middle.
+    Parameters
+    ----------
+    rows : mapping of str to torch.Tensor or numpy.ndarray
+        Title to magnitudes, (z, y, x) on `grid`, in mm.
+    grid : VolumeGrid
+        Of the moving visit.
+    mask : torch.Tensor or numpy.ndarray, optional
+        True inside the object, (z, y, x); the rest is grey.
+    limit_mm : float, optional
+        At the end of the colours; the 99th percentile of the worst row unless given.
+    at_mm : sequence of float, optional
+        Point xyz of the cuts; the grid's middle unless given.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        In the style of all figures.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((4, 5, 6), (1.0, 1.0, 1.0))
     >>> figure = draw_displacement_errors(rows={"affine": np.ones((4, 5, 6))}, grid=grid)
     >>> figure.texts[0].get_text()

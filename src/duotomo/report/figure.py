@@ -96,12 +96,21 @@ def written(draw: Callable[Drawing, Figure]) -> Callable[Concatenate[Path, Drawi
 
     write.__name__ = write.__qualname__ = draw.__name__.removeprefix("draw_")
     write.__module__ = draw.__module__
-    write.__doc__ = f"Write stem.png and stem.svg, and return both paths. The figure:\n\n{draw.__doc__}"
+    write.__doc__ = _written_doc(inspect.getdoc(draw) or "")
     taken = inspect.signature(draw).parameters.values()
     first = inspect.Parameter("stem", inspect.Parameter.POSITIONAL_ONLY, annotation="Path")
     signature = inspect.Signature([first, *taken], return_annotation="tuple[Path, Path]")
     write.__signature__ = signature  # type: ignore[attr-defined]
     return write
+
+
+def _written_doc(drawn: str) -> str:
+    """Return the docstring of a function that writes, from that of the one that draws."""
+    head, _, rest = drawn.partition("Parameters\n----------\n")
+    stem = "Parameters\n----------\nstem : Path\n    Of the files, without a suffix.\n"
+    taken = f"{stem}{rest.partition('Returns')[0]}"
+    returned = "Returns\n-------\ntuple of Path\n    stem.png and stem.svg.\n"
+    return f"Write stem.png and stem.svg.\n\n{head}{taken}{returned}"
 
 
 def new_figure(height_mm: float, *, layout: Literal["constrained"] | None = None) -> Figure:

@@ -41,10 +41,30 @@ def draw_montage(
 ) -> Figure:
     """Draw the slices at fixed z from above, x to the right and y upwards, the lowest z first.
 
-    volume: (z, y, x) on `grid`. unit: of the values, "1/mm". every: draw slices 0, every, 2 every... window:
-    the values at the ends of the scale, by default the least and largest. difference: draw in colours
-    centred on zero; the window is then symmetric by default.
+    Parameters
+    ----------
+    volume : torch.Tensor or numpy.ndarray
+        (z, y, x) on `grid`.
+    grid : VolumeGrid
+        Of the volume.
+    unit : str
+        Of the values, such as "1/mm".
+    every : int
+        Draw slices 0, every, 2 every and so on.
+    n_columns : int
+        Slices beside each other.
+    window : tuple of float, optional
+        The values at the ends of the scale; the least and largest unless given.
+    difference : bool
+        Draw in colours centred on zero; the window is then symmetric unless given.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        In the style of all figures.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((4, 5, 6), (1.0, 1.0, 1.0))
     >>> import numpy as np
     >>> figure = draw_montage(volume=np.ones((4, 5, 6)), grid=grid, unit="1/mm", every=2)

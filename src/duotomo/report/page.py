@@ -26,10 +26,29 @@ CHEST_WALL_LEFT = 1
 
 
 def write_page(folder: AnyPath, out: AnyPath | None = None) -> Path:
-    """Write `report.html`, which shows the result in a folder, and return its path.
+    """Write `report.html`, which shows the result in a folder.
 
     The page holds all it needs, and forbids the browser to fetch anything else. It reads the folder alone, so
-    it can be written again at any time. out: where to, `folder/report.html` unless given.
+    it can be written again at any time.
+
+    Parameters
+    ----------
+    folder : str or path
+        That `write_result` wrote to.
+    out : str or path, optional
+        Where to; `folder/report.html` unless given.
+
+    Returns
+    -------
+    Path
+        Of the page.
+
+    Raises
+    ------
+    FileError
+        If the folder holds no result that is whole, or the page cannot be written.
+    DuotomoError
+        If the package was not built with the viewer.
     """
     folder = Path(folder)
     path = target("write_page", folder / PAGE if out is None else out, (".html", ".htm"))
@@ -40,7 +59,25 @@ def write_page(folder: AnyPath, out: AnyPath | None = None) -> Path:
 
 
 def page_of(folder: AnyPath) -> str:
-    """Return the page of the result in a folder."""
+    """Return the page of the result in a folder.
+
+    Parameters
+    ----------
+    folder : str or path
+        That `write_result` wrote to.
+
+    Returns
+    -------
+    str
+        HTML.
+
+    Raises
+    ------
+    FileError
+        If the folder holds no result that is whole.
+    DuotomoError
+        If the package was not built with the viewer.
+    """
     folder = Path(folder)
     saved, index = read_result(folder), read_index("write_page", folder)
     try:

@@ -24,7 +24,20 @@ _HEADERS = {
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves one page at `url`; every other path is not found. port: 0 takes a free one."""
+    """Serves one page at `url`, to this machine only; every other path is not found.
+
+    Parameters
+    ----------
+    page : str
+        HTML.
+    port : int
+        To serve on; 0 takes a free one.
+
+    Raises
+    ------
+    DuotomoError
+        If the port is not free.
+    """
 
     daemon_threads = True
 
@@ -52,7 +65,18 @@ class PageServer(ThreadingHTTPServer):
 
 @contextmanager
 def serving(server: PageServer) -> Iterator[PageServer]:
-    """Serve in the background; stop, and close the port, at the end."""
+    """Serve in the background; stop, and close the port, at the end.
+
+    Parameters
+    ----------
+    server : PageServer
+        With its page.
+
+    Yields
+    ------
+    PageServer
+        The same, while it serves.
+    """
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
     try:

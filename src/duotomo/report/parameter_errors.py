@@ -31,8 +31,18 @@ def draw_parameter_errors(*, errors: Mapping[str, ArrayLike]) -> Figure:
     have no unit, so they stand in two pictures. A line reaches one standard deviation (divided by n - 1) up
     and down, but not below zero.
 
-    errors: method -> recovered minus true entries, (case, 12).
+    Parameters
+    ----------
+    errors : mapping of str to array_like
+        Method to recovered minus true entries, (case, 12).
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        In the style of all figures.
+
+    Examples
+    --------
     >>> figure = draw_parameter_errors(errors={"sequential": np.ones((3, 12))})
     >>> [axes.get_ylabel() for axes in figure.axes]
     ['absolute error', 'absolute error, mm']

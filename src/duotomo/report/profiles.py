@@ -50,10 +50,26 @@ def draw_profiles(
     The first volume is black, the others have their own colours and dashes; all profiles share their values'
     axis.
 
-    rows: title -> volume (z, y, x) on `grid`, the truth first. unit: of the values, "1/mm". at_mm: point xyz
-    in the voxel that the lines cross, by default the grid's middle. window: the values drawn black and
-    white, by default the least and largest of the first volume.
+    Parameters
+    ----------
+    rows : mapping of str to torch.Tensor or numpy.ndarray
+        Title to volume, (z, y, x) on `grid`, the truth first.
+    grid : VolumeGrid
+        Of the volumes.
+    unit : str
+        Of the values, such as "1/mm".
+    at_mm : sequence of float, optional
+        Point xyz in the voxel that the lines cross; the grid's middle unless given.
+    window : tuple of float, optional
+        The values drawn black and white; the least and largest of the first volume unless given.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        In the style of all figures.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((4, 5, 6), (1.0, 1.0, 1.0))
     >>> figure = draw_profiles(rows={"truth": np.ones((4, 5, 6))}, grid=grid, unit="1/mm")
     >>> [axes.get_xlabel() for axes in figure.axes[1::2]]

@@ -33,9 +33,22 @@ def draw_projections(
 
     u runs to the right and v upwards, in mm from the detector's middle.
 
-    visits: title -> (projections (view, v, u), their acquisition). window: the values drawn black and white,
-    by default the least and largest of all visits.
+    Parameters
+    ----------
+    visits : mapping of str to tuple
+        Title to (projections, their acquisition); projections are (view, v, u).
+    n_columns : int
+        Views beside each other.
+    window : tuple of float, optional
+        The values drawn black and white; the least and largest of all visits unless given.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        In the style of all figures.
+
+    Examples
+    --------
     >>> from duotomo.geometry import paper
     >>> scan = paper(detector_shape=(4, 5))
     >>> figure = draw_projections(visits={"reference": (np.ones(scan.shape), scan)})

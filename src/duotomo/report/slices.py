@@ -38,11 +38,32 @@ def draw_slices(
     Rows share one grey scale, differences one colour scale from `-limit` to `limit`. A scale whose end is
     pointed has values beyond it.
 
-    rows, differences: title -> volume (z, y, x) on `grid`. unit: of the values, "1/mm". window: the values
-    drawn black and white, by default the least and largest of the first row. difference_limit: by default
-    reached by 2 in 1000 of the pixels shown. at_mm: point xyz of the cuts, by default the grid's middle.
-    arrows: points xyz to point at in `rows`, where a cut passes within 5 mm.
+    Parameters
+    ----------
+    rows : mapping of str to torch.Tensor or numpy.ndarray
+        Title to volume, (z, y, x) on `grid`.
+    differences : mapping of str to torch.Tensor or numpy.ndarray, optional
+        Title to difference, (z, y, x) on `grid`.
+    grid : VolumeGrid
+        Of the volumes.
+    unit : str
+        Of the values, such as "1/mm".
+    window : tuple of float, optional
+        The values drawn black and white; the least and largest of the first row unless given.
+    difference_limit : float, optional
+        Of the colours; unless given, reached by 2 in 1000 of the pixels shown.
+    at_mm : sequence of float, optional
+        Point xyz of the cuts; the grid's middle unless given.
+    arrows : sequence of sequence of float, optional
+        Points xyz to point at in `rows`, where a cut passes within 5 mm.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        In the style of all figures.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((4, 5, 6), (1.0, 1.0, 1.0))
     >>> figure = draw_slices(rows={"truth": np.eye(6)[None, :5] * np.ones((4, 1, 1))}, grid=grid, unit="1/mm")
     >>> [axes.get_title().split(chr(10))[0] for axes in figure.axes[:3]]

@@ -24,10 +24,24 @@ def three_views(
 ) -> None:
     """Write a PNG with the slices through the grid's middle at fixed z, y and x, one column per volume.
 
-    All volumes share the grey window of the first. Where there is more than one, a last column shows
-    `last - first`, in colours centred on zero.
+    All volumes share the grey window of the first. Where there is more than one, a last column shows `last -
+    first`, in colours centred on zero.
 
-    columns: title -> volume (z, y, x) on `grid`. unit: of the values, "1/mm".
+    Parameters
+    ----------
+    path : str or path
+        Of the PNG.
+    columns : mapping of str to torch.Tensor
+        Title to volume, (z, y, x) on `grid`.
+    grid : VolumeGrid
+        Of the volumes.
+    unit : str
+        Of the values, such as "1/mm".
+
+    Raises
+    ------
+    DuotomoError
+        If there is no volume, or one of another shape.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

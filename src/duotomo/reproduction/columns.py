@@ -62,10 +62,26 @@ def draw_columns(
     All volumes share one grey scale and all differences one colour scale. All pictures have the same scale in
     mm.
 
-    columns: title -> volume (z, y, x) on `grid`, the truth first; a title may have several lines. unit: of
-    the values, "1/mm". window: the values drawn black and white, by default the least and largest of the
-    first. at_mm: point xyz of the cuts, by default the grid's middle.
+    Parameters
+    ----------
+    columns : mapping of str to torch.Tensor or numpy.ndarray
+        Title to volume, (z, y, x) on `grid`, the truth first; a title may have several lines.
+    grid : VolumeGrid
+        Of the volumes.
+    unit : str
+        Of the values, such as "1/mm".
+    window : tuple of float, optional
+        The values drawn black and white; the least and largest of the first unless given.
+    at_mm : sequence of float, optional
+        Point xyz of the cuts; the grid's middle unless given.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        In the style of all figures.
+
+    Examples
+    --------
     >>> grid = VolumeGrid.on_detector((4, 5, 6), (1.0, 1.0, 1.0))
     >>> figure = draw_columns(
     ...     columns={"truth": np.ones((4, 5, 6)), "found": np.zeros((4, 5, 6))}, grid=grid, unit="1/mm")

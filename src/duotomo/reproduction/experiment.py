@@ -18,8 +18,18 @@ from duotomo.reproduction.plan import Plan
 class SetUp:
     """An experiment at one level and size.
 
-    about: the set-up in words and numbers, for the table. make: returns case 1, 2, ... n_cases. shown: the
-    case whose volumes are kept and drawn. methods: what is compared on each case, in this order.
+    Parameters
+    ----------
+    about : dict
+        The set-up in words and numbers, for the table.
+    n_cases : int
+        Cases that it has.
+    make : callable
+        Returns case 1, 2, ... n_cases.
+    shown : int
+        The case whose volumes are kept and drawn.
+    methods : tuple of ComparedMethod
+        What is compared on each case, in this order.
     """
 
     about: dict[str, Any]
@@ -31,7 +41,21 @@ class SetUp:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One experiment of the paper. paper: its numbers, where it prints any."""
+    """One experiment of the paper.
+
+    Parameters
+    ----------
+    name : str
+        Of its folder, and on the command line.
+    title : str
+        In tables and on the page.
+    paper : Published or None
+        The paper's numbers, where it prints any.
+    levels : tuple of DataLevel
+        That it has.
+    at : callable
+        Returns its `SetUp` for a `Plan`.
+    """
 
     name: str
     title: str
@@ -40,7 +64,23 @@ class Experiment:
     at: Callable[[Plan], SetUp]
 
     def set_up(self, plan: Plan) -> SetUp:
-        """Return the experiment as planned; raise if it has no such level."""
+        """Return the experiment as planned.
+
+        Parameters
+        ----------
+        plan : Plan
+            Level, size, device and data.
+
+        Returns
+        -------
+        SetUp
+            What to make, and what to compare.
+
+        Raises
+        ------
+        DuotomoError
+            If it has no such level, or data are missing.
+        """
         if plan.level not in self.levels:
             raise DuotomoError(
                 f"{self.name}: expected one of the levels {', '.join(one.value for one in self.levels)}; got "

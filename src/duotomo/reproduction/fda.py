@@ -35,7 +35,10 @@ from duotomo.reproduction.third_party.fda import FdaScan, fda_projections
 from duotomo.reproduction.third_party.files import scipy_part
 
 FDA_NAME = "fda-projections"
+"""Of the folder, and on the command line; no experiment of the paper."""
+
 FDA_TITLE = "Projections simulated by the FDA: one lesion, six algorithms"
+"""In tables and on the page."""
 
 THICKNESS_MM, WIDTH_MM = 50.0, 220.0
 """Of the grid, from the detector up and along x. The data do not say how thick the breast is."""

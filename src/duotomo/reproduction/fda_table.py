@@ -61,7 +61,23 @@ class FdaTable:
 
 
 def read_fda(folder: Path) -> FdaTable:
-    """Return the table in a folder of the FDA's projections; raise unless it is there and whole."""
+    """Return the table in a folder of the FDA's projections.
+
+    Parameters
+    ----------
+    folder : str or path
+        That `reproduce_fda` wrote to.
+
+    Returns
+    -------
+    FdaTable
+        With one row for each algorithm.
+
+    Raises
+    ------
+    FileError
+        Unless the table is there and whole.
+    """
     path = Path(folder) / TABLE
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
@@ -88,7 +104,18 @@ def _row(plain: dict[str, Any]) -> FdaRow:
 
 
 def fda_lines(table: FdaTable) -> list[list[str]]:
-    """Return the table as text: names of the columns, then one line for each algorithm."""
+    """Return the table as text.
+
+    Parameters
+    ----------
+    table : FdaTable
+        As `read_fda` returns it.
+
+    Returns
+    -------
+    list of list of str
+        Names of the columns, then one line for each algorithm.
+    """
     truth = sum(table.true_contrast_per_mm) / 2
     header = ["algorithm", "x, mm", "y, mm", "z, mm", "contrast, 1/mm", "of the true", "noise, 1/mm"]
     header += ["contrast / noise", "seconds"]
@@ -107,7 +134,18 @@ def fda_lines(table: FdaTable) -> list[list[str]]:
 
 
 def fda_remarks(table: FdaTable) -> list[str]:
-    """Return sentences: what the columns mean, and what cannot be expected of them."""
+    """Return what the columns mean, and what cannot be expected of them.
+
+    Parameters
+    ----------
+    table : FdaTable
+        As `read_fda` returns it.
+
+    Returns
+    -------
+    list of str
+        Sentences.
+    """
     low, high = table.true_contrast_per_mm
     return [
         "x, y, z: from the true centre to the centroid of the spot above half of its height. z is the depth.",
@@ -121,7 +159,18 @@ def fda_remarks(table: FdaTable) -> list[str]:
 
 
 def draw_fda(folder: Path) -> list[Path]:
-    """Draw three slices through the lesion, of each algorithm and of all together, into `folder/figures`."""
+    """Draw three slices through the lesion, of each algorithm and of all together.
+
+    Parameters
+    ----------
+    folder : str or path
+        That `reproduce_fda` wrote to; the figures go to `folder/figures`.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
     folder = Path(folder)
     table = read_fda(folder)
     read = {row: read_volume(folder / f"{row.name}.nii.gz") for row in table.rows}

@@ -43,10 +43,25 @@ Called = tuple[TableMethod, str]
 
 
 def draw_experiment(folder: Path) -> list[Path]:
-    """Draw the figures of one experiment at one level into `folder/figures`; return the files.
+    """Draw the figures of one experiment at one level.
 
     Figures of a part that the folder does not have, such as the projections of a case that was not kept, are
     left out.
+
+    Parameters
+    ----------
+    folder : str or path
+        That `reproduce` wrote to; the figures go to `folder/figures`.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    FileError
+        Unless the table and the truth of the case that is shown are there and whole.
     """
     folder = Path(folder)
     table = read_table(folder)

@@ -45,12 +45,28 @@ MOST_BYTES = 60_000
 
 
 def write_results_page(root: Path, page: Path, *, figures: Path, quick: bool = False) -> list[Path]:
-    """Write the page of all experiments in `root`, and copy its figures; return the files that were written.
+    """Write the page of all experiments in a folder, and copy its figures; equal folders make equal files.
 
-    root: with a folder `NAME/LEVEL` for each experiment and level. figures: the folder for the pictures,
-    named in the page relative to it. quick: whether experiments of reduced size are on the page, too.
+    Parameters
+    ----------
+    root : Path
+        With a folder `NAME/LEVEL` for each experiment and level.
+    page : Path
+        The Markdown file to write.
+    figures : Path
+        Folder for the pictures, named in the page relative to it.
+    quick : bool
+        Whether experiments of reduced size are on the page, too.
 
-    Equal folders make equal files.
+    Returns
+    -------
+    list of Path
+        The files that were written, the page first.
+
+    Raises
+    ------
+    FileError
+        If no experiment is there, one is of an unknown level, or a file cannot be written.
     """
     tables, fda = _tables(Path(root), quick), _fda_tables(Path(root), quick)
     if not tables and not fda:

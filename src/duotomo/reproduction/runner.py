@@ -35,19 +35,55 @@ class Progress(Protocol):
     """Called as an experiment goes on, to show how far it is."""
 
     def begin(self, set_up: SetUp, cases: tuple[int, ...]) -> None:
-        """All that is to be done."""
+        """Hear all that is to be done.
+
+        Parameters
+        ----------
+        set_up : SetUp
+            The experiment.
+        cases : tuple of int
+            That will run.
+        """
 
     def making(self, number: int) -> None:
-        """A case is being made."""
+        """Hear that a case is being made.
+
+        Parameters
+        ----------
+        number : int
+            Of the case, from 1 on.
+        """
 
     def start(self, number: int, method: ComparedMethod, case: Case | None) -> None:
-        """A method begins on a case; without a case, it had ended in an earlier run."""
+        """Hear that a method begins on a case.
+
+        Parameters
+        ----------
+        number : int
+            Of the case, from 1 on.
+        method : ComparedMethod
+            Which.
+        case : Case or None
+            None if it had ended in an earlier run.
+        """
 
     def step(self, step: Step) -> None:
-        """It has made a step."""
+        """Hear that it has made a step.
+
+        Parameters
+        ----------
+        step : Step
+            The step.
+        """
 
     def end(self, row: Row) -> None:
-        """It has ended, with this row of the table."""
+        """Hear that it has ended.
+
+        Parameters
+        ----------
+        row : dict
+            Its row of the table.
+        """
 
 
 def folder_of(out: Path, experiment: Experiment, plan: Plan) -> Path:

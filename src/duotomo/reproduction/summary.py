@@ -138,9 +138,18 @@ HEADER = (
 
 
 def table_lines(table: Table) -> list[list[str]]:
-    """Return the summary as text: names of the columns, the start, then one line for each method.
+    """Return the summary of a table as text.
 
-    Columns that no method has a number for are left out, and the worst of a single case.
+    Parameters
+    ----------
+    table : Table
+        As `read_table` returns it.
+
+    Returns
+    -------
+    list of list of str
+        Names of the columns, the start, then one line for each method. Columns that no method has a number
+        for are left out, and the worst of a single case.
     """
     start = start_mm(table)
     body = [["before registration", NONE, NONE, NONE, spread_text(start), digits(start.worst), *[NONE] * 5]]
@@ -188,7 +197,18 @@ def ratio_lines(table: Table) -> list[list[str]]:
 
 
 def remarks(table: Table) -> list[str]:
-    """Return sentences: what is missing, the paper's numbers, the ratios, and how the runs went."""
+    """Return what is missing, the paper's numbers, the ratios, and how the runs went.
+
+    Parameters
+    ----------
+    table : Table
+        As `read_table` returns it.
+
+    Returns
+    -------
+    list of str
+        Sentences.
+    """
     found = [*unfinished(table), *published(table)]
     header, *rows = ratio_lines(table)
     for name, reference, registered, paper in rows:

@@ -97,7 +97,23 @@ class Table:
 
 
 def read_table(folder: Path) -> Table:
-    """Return the table in the folder of an experiment; raise unless it is there and whole."""
+    """Return the table in the folder of an experiment, of this version or an earlier one.
+
+    Parameters
+    ----------
+    folder : str or path
+        That `reproduce` wrote to.
+
+    Returns
+    -------
+    Table
+        Of all rows that are finished.
+
+    Raises
+    ------
+    FileError
+        Unless the table is there and whole.
+    """
     path = Path(folder) / TABLE
     if not path.is_file():
         raise FileError(

@@ -183,12 +183,14 @@ def same_grid_noise_free(
 
     Parameters
     ----------
-    phantom, grid, acquisition, motion, moving_grid
+    phantom, grid, acquisition
         Those of `scan`; no grid is refined.
     device : torch.device or str
         Of the projections.
     dtype : torch.dtype
         Of the projections.
+    motion, moving_grid
+        Those of `scan`.
 
     Returns
     -------
