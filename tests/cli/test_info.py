@@ -151,7 +151,7 @@ def test_results_studies_transforms_and_geometries_are_described(tmp_path: Path)
     [
         ("nothing.txt2", b"?", "expected DICOM, a result folder, or a name that ends in"),
         ("broken.h5", b"not hdf5", "expected HDF5 that can be read"),
-        ("broken.nii.gz", b"not gzip", "expected an image that can be read"),
+        ("broken.nii.gz", b"not gzip", "expected a file that can be read"),
         ("broken.npy", b"not numpy", "read_scan: "),
         ("broken.json", b"{", "expected JSON text"),
         ("broken.dcm", b"\0" * 128 + b"DICM" + b"?" * 40, "read_dicom_scan: "),

@@ -176,7 +176,7 @@ class Run:
             return None
 
 
-def spacing_words(grid: VolumeGrid) -> str:
+def grid_words(grid: VolumeGrid) -> str:
     """Return the shape and the voxels of a grid, for people."""
     z, y, x = grid.spacing_mm
     return f"{grid.shape} (z, y, x), voxels of {z:g} x {y:g} x {x:g} mm"

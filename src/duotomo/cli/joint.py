@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duotomo.cli._computing import Computing
-from duotomo.cli._run import Run, Saving, spacing_words
+from duotomo.cli._run import Run, Saving, grid_words
 from duotomo.cli._scans import Scans
 from duotomo.cli._talk import Talk
 from duotomo.cli._transform import HELP, parse_transform
@@ -156,7 +156,7 @@ def joint(
 
 
 def _plan(study: Study, settings: Settings, estimation: Estimation, device: str) -> list[str]:
-    lines = [f"Volume {spacing_words(study.grid)}"]
+    lines = [f"Volume {grid_words(study.grid)}"]
     for number, visit in enumerate(study.visits, start=1):
         role = "reference" if number == 1 else "moving"
         weights = "with" if visit.weights is not None else "without"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duotomo.cli._computing import Computing
-from duotomo.cli._run import Run, Saving, spacing_words
+from duotomo.cli._run import Run, Saving, grid_words
 from duotomo.cli._scans import Scans
 from duotomo.cli._talk import Talk
 
@@ -84,7 +84,7 @@ def reconstruct(
     data, acquisition = study.reference.projections, study.reference.acquisition
     with run.folder():
         plan = [
-            f"Volume {spacing_words(study.grid)}",
+            f"Volume {grid_words(study.grid)}",
             f"Scan {acquisition.shape} (view, v, u), on {data.device}",
         ]
         numbers = VOLUMES * study.grid.n_voxels + PROJECTIONS * data.numel()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duotomo.cli._computing import Computing
-from duotomo.cli._run import Run, Saving, spacing_words
+from duotomo.cli._run import Run, Saving, grid_words
 from duotomo.cli._scans import VolumeVoxel
 from duotomo.cli._talk import Talk
 from duotomo.cli._transform import HELP, parse_transform
@@ -75,7 +75,7 @@ def register(
         n_params = model(moving_grid).n_params
         copies = VOLUMES + (VOLUMES_PER_PARAMETER * n_params if n_params <= FEW_PARAMS else 0)
         run.begin(
-            [f"Reference {spacing_words(grid)}", f"Moving {spacing_words(moving_grid)}"],
+            [f"Reference {grid_words(grid)}", f"Moving {grid_words(moving_grid)}"],
             4 * copies * max(grid.n_voxels, moving_grid.n_voxels),
             remedy="resample the volumes to larger voxels",
         )
