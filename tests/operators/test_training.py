@@ -13,7 +13,7 @@ import torch
 
 import duotomo
 from duotomo.errors import DtypeError
-from duotomo.operators import OperatorModule, Projector, Weighting
+from duotomo.operators import Counted, OperatorModule, Projector, Weighting
 from duotomo.transforms import Rigid
 from tests.cases.operators import GRID, sweep
 from tests.cases.transforms import normal
@@ -76,6 +76,20 @@ def test_a_network_learns_through_the_operator(projector: Projector) -> None:
     assert losses == sorted(losses, reverse=True)
     # A layer moved to another precision by its network still takes what it is given.
     assert network.float()[1](x.float()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["plain", "counted"])
+def test_results_may_be_changed_in_place(projector: Projector, counted: bool) -> None:
+    rigid = Rigid(GRID)
+    params = (0.3 * normal((6,), seed=2)).requires_grad_()
+    x = normal(projector.domain, seed=1).requires_grad_()
+    slopes = []
+    for operator in (projector, projector @ rigid.warp(params)):
+        image = (Counted(operator) if counted else operator)(x)
+        image -= 1.0
+        slopes.append(torch.autograd.grad(image.square().sum(), x)[0])
+        with torch.no_grad():
+            assert torch.equal(slopes[-1], operator.adjoint(2 * (operator(x) - 1.0)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

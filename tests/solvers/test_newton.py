@@ -38,8 +38,8 @@ SEEDS = st.integers(0, 2**16)
 @given(seed=SEEDS, damping=st.sampled_from([0.0, 0.3, 10.0]), preconditioned=st.booleans())
 def test_the_newton_step_solves_the_damped_system(seed: int, damping: float, preconditioned: bool) -> None:
     hessian, gradient = positive(6, seed), draw(6, seed=seed + 1)
-    metric = positive(6, seed + 2) if preconditioned else torch.eye(6, dtype=torch.float64)
-    inverse = torch.linalg.inv(metric)
+    m = positive(6, seed + 2) if preconditioned else torch.eye(6, dtype=torch.float64)
+    inverse = torch.linalg.inv(m)
     step = newton_step(
         gradient,
         lambda d: hessian @ d,
@@ -50,8 +50,8 @@ def test_the_newton_step_solves_the_damped_system(seed: int, damping: float, pre
     )
     assert step is not None
     search = inverse @ gradient
-    mu = damping * (search @ hessian @ search) / (search @ metric @ search)
-    expected = -torch.linalg.solve(hessian + mu * metric, gradient)
+    mu = damping * (search @ hessian @ search) / (search @ m @ search)
+    expected = -torch.linalg.solve(hessian + mu * m, gradient)
     torch.testing.assert_close(step.direction, expected, rtol=1e-6, atol=1e-8)
     model = gradient @ expected + expected @ hessian @ expected / 2
     assert step.decrease == pytest.approx(-float(model), rel=1e-6)

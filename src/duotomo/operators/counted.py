@@ -68,9 +68,13 @@ class Counted(LinearOperator):
         return self.operator.transpose(y)
 
     def tracked(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.tensors:
+            return super().tracked(x)
         return apply(_Tally(self, self.range), self.operator.tracked(x))
 
     def tracked_transpose(self, y: torch.Tensor) -> torch.Tensor:
+        if not self.tensors:
+            return super().tracked_transpose(y)
         return apply(_Tally(self, self.domain), self.operator.tracked_transpose(y))
 
 
@@ -84,7 +88,8 @@ class _Tally(LinearOperator):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.counted.applications += x.shape[0]
-        return x.view_as(x)
+        # Not x itself: whoever changes the result in place would not find the way back.
+        return x.clone()
 
     def transpose(self, y: torch.Tensor) -> torch.Tensor:
         return self.forward(y)
