@@ -49,8 +49,8 @@ class Compressed:
     >>> from duotomo.phantoms.compression import compress
     >>> shape = BreastShape(center_mm=(0.0, 0.0, 30.0), radii_mm=(40.0, 38.0, 27.0))
     >>> body = Ellipsoid(center_mm=shape.center_mm, radii_mm=shape.radii_mm, value=0.05)
-    >>> squeezed = compress(shape, thickness_mm=40.0, refinements=1)
-    >>> breast = Compressed(phantom=body, compression=squeezed, rest_spacing_mm=2.0)
+    >>> pressed = compress(shape, thickness_mm=40.0, refinements=1)
+    >>> breast = Compressed(phantom=body, compression=pressed, rest_spacing_mm=2.0)
     >>> volume = breast.voxels(VolumeGrid.on_detector((25, 25, 50), (2.0, 2.0, 2.0)))
     >>> round(float(volume[10, 5, 25]), 6), float(volume[22, 5, 25])
     (0.05, 0.0)

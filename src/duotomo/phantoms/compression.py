@@ -187,8 +187,8 @@ def compress(
     Examples
     --------
     >>> shape = BreastShape(center_mm=(0.0, 0.0, 30.0), radii_mm=(40.0, 38.0, 27.0))
-    >>> squeezed = compress(shape, thickness_mm=45.0, refinements=1)
-    >>> bool(squeezed.to_rest((0.0, 10.0, 45.0))[2] > 55)
+    >>> compressed = compress(shape, thickness_mm=45.0, refinements=1)
+    >>> bool(compressed.to_rest((0.0, 10.0, 45.0))[2] > 55)
     True
     """
     turn = _about_y(roll_rad)
@@ -287,7 +287,7 @@ def balanced(body: Body, start_mm: Floats, plates: Plates, most_steps: int) -> F
     if not settled.converged:
         raise DuotomoError(
             f"compress: expected forces that balance between plates {2 * plates.half_gap_mm:.6g} mm apart; "
-            f"they did not after {settled.n_steps} of {most_steps} steps. Allow more most_steps, or squeeze "
+            f"they did not after {settled.n_steps} of {most_steps} steps. Allow more most_steps, or compress "
             f"less."
         )
     return settled.nodes_mm

@@ -1,4 +1,4 @@
-"""A further squeeze of a body that is given as voxels."""
+"""Compression of a body that is given as voxels."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def compress_mask(
     --------
     >>> mask = np.ones((8, 6, 10), dtype=bool)
     >>> grid = VolumeGrid.on_detector(mask.shape, (5.0, 5.0, 5.0))
-    >>> squeezed = compress_mask(mask, grid, edge_mm=25.0)
-    >>> round(float(np.ptp(squeezed.moved_mm[:, 2])), 1)
+    >>> compressed = compress_mask(mask, grid, edge_mm=25.0)
+    >>> round(float(np.ptp(compressed.moved_mm[:, 2])), 1)
     37.0
     """
     body_mask = np.asarray(mask, dtype=bool)
@@ -76,7 +76,7 @@ def compress_mask(
         raise GeometryError("compress_mask: expected a mask with a body in it; got none. Is it inverted?")
     if not 0 < thickness_factor < 1:
         raise GeometryError(
-            f"compress_mask: expected 0 < thickness_factor < 1; got {thickness_factor}. 0.9 squeezes by 10 %."
+            f"compress_mask: expected 0 < thickness_factor < 1; got {thickness_factor}. 0.9 takes 10 % away."
         )
     if not 0 < edge_mm < math.inf:
         raise GeometryError(f"compress_mask: expected edge_mm > 0; got {edge_mm}. 10 mm is usual.")

@@ -71,10 +71,10 @@ class Scene:
             body = WithLesions(phantom=body, lesions=(mass,))
         if not options.compressed:
             return body
-        squeezed = Compressed(
+        between_plates = Compressed(
             phantom=body, compression=self._compressions[visit - 1], rest_spacing_mm=self.voxel_mm / FINER
         )
-        return squeezed if visit == 1 else Shifted(phantom=squeezed, shift_mm=options.shift_mm)
+        return between_plates if visit == 1 else Shifted(phantom=between_plates, shift_mm=options.shift_mm)
 
     @cached_property
     def motion(self) -> Motion:
