@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import radians
-
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
@@ -11,21 +9,7 @@ from duotomo.methods import Study, Visit
 from duotomo.operators import Projector
 from duotomo.phantoms import Ellipsoid
 from duotomo.transforms import Motion, Rigid, Translation
-
-
-def arc(
-    detector_shape: tuple[int, int], pixel_mm: float, *, n_views: int = 7, degrees: float = 50.0
-) -> Acquisition:
-    """Return a scan over an arc, the source 660 mm above a static detector of square pixels, (v, u)."""
-    return Acquisition.arc(
-        n_views=n_views,
-        angle_range_rad=radians(degrees),
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        detector_shape=detector_shape,
-        pixel_spacing_mm=(pixel_mm, pixel_mm),
-    )
-
+from tests.cases.scans import arc
 
 GRID = VolumeGrid.on_detector((14, 14, 16), (3.0, 3.0, 3.0), gap_mm=5.0)
 SCAN = arc((16, 26), 3.0)

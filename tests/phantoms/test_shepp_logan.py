@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import pi, radians, sqrt
+from math import pi, sqrt
 
 import numpy as np
 import pytest
@@ -12,23 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duotomo.errors import GeometryError
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.operators import Projector
 from duotomo.phantoms import SheppLogan
+from tests.cases.scans import arc, one_view
 
 GRID = VolumeGrid.on_detector((32, 40, 40), (1.0, 1.0, 1.0), gap_mm=2.0)
 HEAD = SheppLogan(center_mm=(0.0, 20.0, 18.0), size_mm=30.0)
-
-
-def arc(*, n: int = 24, pixel_mm: float = 2.0) -> Acquisition:
-    return Acquisition.arc(
-        n_views=3,
-        angle_range_rad=radians(50.0),
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        detector_shape=(n, n),
-        pixel_spacing_mm=(pixel_mm, pixel_mm),
-    )
+SCAN = arc((24, 24), 2.0, n_views=3)
 
 
 def at(head: SheppLogan, x: float, y: float, z: float) -> float:
@@ -108,26 +99,19 @@ def test_voxels_have_the_dtype_asked_for_and_scale_with_the_value() -> None:
 
 
 def test_upright_ray_through_the_middle_meets_skull_and_brain() -> None:
-    flat = Acquisition(
-        source_mm=[(0.0, 20.0, 660.0)],
-        detector_center_mm=[(0.0, 20.0, 0.0)],
-        u_axis=[(1.0, 0.0, 0.0)],
-        v_axis=[(0.0, 1.0, 0.0)],
-        pixel_spacing_mm=(0.01, 0.01),
-        detector_shape=(1, 1),
-    )
+    flat = one_view((0.0, 20.0, 660.0), (0.0, 20.0, 0.0))
     brain = 0.78 * sqrt(1 - (0.0184 / 0.874) ** 2)
     expected = HEAD.value * 30.0 * (0.81 - 0.8 * brain)
     assert HEAD.line_integrals(flat, oversample=1).item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_finer_voxels_project_closer_to_the_line_integrals() -> None:
-    exact = HEAD.line_integrals(arc())
+    exact = HEAD.line_integrals(SCAN)
     errors = []
     for factor in (1, 4):
         grid = VolumeGrid.on_detector((18, 20, 20), (2.0, 2.0, 2.0)).refine(factor)
         volume = torch.from_numpy(HEAD.voxels(grid, oversample=4))
-        got = Projector(grid=grid, acquisition=arc())(volume).numpy()
+        got = Projector(grid=grid, acquisition=SCAN)(volume).numpy()
         errors.append(np.linalg.norm(got - exact) / np.linalg.norm(exact))
     assert errors[1] < 0.25 * errors[0]
     assert errors[1] < 0.02
@@ -138,13 +122,13 @@ def test_line_integrals_lie_between_nothing_and_skull_throughout(
     x: float, y: float, z: float, size_mm: float
 ) -> None:
     head = replace(HEAD, center_mm=(x, y, z), size_mm=size_mm)
-    integrals = head.line_integrals(arc(n=6, pixel_mm=8.0), oversample=1)
+    integrals = head.line_integrals(arc((6, 6), 8.0, n_views=3), oversample=1)
     assert integrals.min() >= 0
     assert integrals.max() <= head.value * size_mm
 
 
 def test_head_and_scan_twice_as_large_have_integrals_twice_as_large() -> None:
-    scan = arc(n=16, pixel_mm=3.0)
+    scan = arc((16, 16), 3.0, n_views=3)
     large = replace(
         scan,
         source_mm=2 * scan.sources_mm,
@@ -171,4 +155,4 @@ def test_oversample_below_one_is_refused() -> None:
     with pytest.raises(GeometryError, match=r"SheppLogan\.voxels: expected oversample >= 1; got 0"):
         HEAD.voxels(GRID, oversample=0)
     with pytest.raises(GeometryError, match=r"SheppLogan\.line_integrals: expected oversample >= 1; got 0"):
-        HEAD.line_integrals(arc(), oversample=0)
+        HEAD.line_integrals(SCAN, oversample=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import pi, radians
+from math import pi
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import Projector
 from duotomo.phantoms.solids import Box, Ellipsoid, EllipticCylinder
+from tests.cases.scans import arc, one_view
 
 Solid = Box | Ellipsoid | EllipticCylinder
 
@@ -23,6 +24,7 @@ CYLINDER = EllipticCylinder(center_mm=(3.0, 21.0, 24.0), radii_mm=(9.0, 12.0), h
 BOX = Box(center_mm=(3.0, 21.0, 24.0), size_mm=(18.0, 23.0, 13.0), value=0.05)
 SOLIDS = pytest.mark.parametrize("solid", [ELLIPSOID, CYLINDER, BOX], ids=lambda solid: type(solid).__name__)
 GRID = VolumeGrid.on_detector((22, 40, 44), (2.0, 1.0, 1.0), gap_mm=2.0)
+SCAN = arc((30, 36), 2.0, n_views=3)
 
 
 def volume_mm3(solid: Solid) -> float:
@@ -35,25 +37,7 @@ def volume_mm3(solid: Solid) -> float:
 
 def scan(source_mm: tuple[float, float, float], *, pixel_mm: float = 0.01, n: int = 1) -> Acquisition:
     """One view of a small flat detector at z = 0, under (3, 21)."""
-    return Acquisition(
-        source_mm=np.array([source_mm]),
-        detector_center_mm=np.array([[3.0, 21.0, 0.0]]),
-        u_axis=np.array([[1.0, 0.0, 0.0]]),
-        v_axis=np.array([[0.0, 1.0, 0.0]]),
-        pixel_spacing_mm=(pixel_mm, pixel_mm),
-        detector_shape=(n, n),
-    )
-
-
-def arc() -> Acquisition:
-    return Acquisition.arc(
-        n_views=3,
-        angle_range_rad=radians(50.0),
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        detector_shape=(30, 36),
-        pixel_spacing_mm=(2.0, 2.0),
-    )
+    return one_view(source_mm, (3.0, 21.0, 0.0), pixel_mm=pixel_mm, n=n)
 
 
 @SOLIDS
@@ -121,12 +105,12 @@ def test_ray_stops_at_the_detector(solid: Solid) -> None:
 @SOLIDS
 def test_rays_that_miss_are_exactly_zero(solid: Solid) -> None:
     away = replace(solid, center_mm=(300.0, 21.0, 24.0))
-    assert not away.line_integrals(arc()).any()
+    assert not away.line_integrals(SCAN).any()
 
 
 @SOLIDS
 def test_line_integrals_are_the_midpoint_sums_of_the_indicator(solid: Solid) -> None:
-    acquisition = arc()
+    acquisition = SCAN
     exact = solid.line_integrals(acquisition, oversample=1)
     center = np.asarray(solid.center_mm)
     for view, v, u in [(0, 10, 20), (1, 12, 18), (2, 9, 13)]:
@@ -211,7 +195,7 @@ def test_upright_ray_crosses_the_cylinder_or_misses_it(x: float, y: float, n: in
 
 @SOLIDS
 def test_finer_voxels_project_closer_to_the_line_integrals(solid: Solid) -> None:
-    acquisition = arc()
+    acquisition = SCAN
     exact = solid.line_integrals(acquisition, oversample=8)
     errors = []
     for factor in (1, 6):
@@ -252,4 +236,4 @@ def test_oversample_must_be_positive(solid: Solid) -> None:
     with pytest.raises(GeometryError, match=r"voxels: expected oversample >= 1; got 0"):
         solid.voxels(GRID, oversample=0)
     with pytest.raises(GeometryError, match=r"line_integrals: expected oversample >= 1; got 0"):
-        solid.line_integrals(arc(), oversample=0)
+        solid.line_integrals(SCAN, oversample=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import pi, radians
+from math import pi
 
 import numpy as np
 import pytest
@@ -17,32 +17,11 @@ from duotomo.operators import Projector
 from duotomo.phantoms import Ellipsoid, Toroid
 from duotomo.phantoms.ring_chords import ring_chords
 from duotomo.phantoms.solids import Box
+from tests.cases.scans import arc, one_view
 
 GRID = VolumeGrid.on_detector((32, 40, 40), (1.0, 1.0, 1.0), gap_mm=2.0)
 RING = Toroid(center_mm=(0.0, 20.0, 18.0), major_radius_mm=11.0, minor_radius_mm=5.0, value=0.04)
-
-
-def ray(source_mm: tuple[float, float, float], pixel_mm: tuple[float, float, float]) -> Acquisition:
-    """One view of one small pixel."""
-    return Acquisition(
-        source_mm=[source_mm],
-        detector_center_mm=[pixel_mm],
-        u_axis=[(1.0, 0.0, 0.0)],
-        v_axis=[(0.0, 1.0, 0.0)],
-        pixel_spacing_mm=(0.01, 0.01),
-        detector_shape=(1, 1),
-    )
-
-
-def arc() -> Acquisition:
-    return Acquisition.arc(
-        n_views=3,
-        angle_range_rad=radians(50.0),
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        detector_shape=(24, 28),
-        pixel_spacing_mm=(2.0, 2.0),
-    )
+SCAN = arc((24, 28), 2.0, n_views=3)
 
 
 def turned(acquisition: Acquisition, quarters: int) -> Acquisition:
@@ -124,7 +103,7 @@ def test_coarse_voxels_are_means_of_fine_ones() -> None:
 def test_upright_ray_through_the_tube(off_ring_mm: float, phi: float, modulation: float) -> None:
     # Along it the brightness is constant.
     x, y = (11.0 + off_ring_mm) * np.cos(phi), 20.0 + (11.0 + off_ring_mm) * np.sin(phi)
-    got = integral(replace(RING, modulation=modulation), ray((x, y, 600.0), (x, y, 0.0)))
+    got = integral(replace(RING, modulation=modulation), one_view((x, y, 600.0), (x, y, 0.0)))
     chord_mm = 2 * np.sqrt(25.0 - off_ring_mm**2)
     brightness = 1 + modulation * (np.cos(phi) + np.sin(2 * phi) / 2) / (3 * np.sqrt(3) / 4)
     assert got == pytest.approx(chord_mm * RING.value * brightness, rel=1e-9)
@@ -132,13 +111,13 @@ def test_upright_ray_through_the_tube(off_ring_mm: float, phi: float, modulation
 
 def test_upright_rays_through_the_hole_and_beside_the_ring_meet_nothing() -> None:
     for x, y in ((0.0, 20.0), (5.9, 20.0), (0.0, 36.1), (-16.1, 20.0)):
-        assert integral(RING, ray((x, y, 600.0), (x, y, 0.0))) == 0.0
+        assert integral(RING, one_view((x, y, 600.0), (x, y, 0.0))) == 0.0
 
 
 def test_ray_stops_at_the_detector_and_starts_at_the_source() -> None:
-    whole = integral(RING, ray((11.0, 20.0, 600.0), (11.0, 20.0, 0.0)))
+    whole = integral(RING, one_view((11.0, 20.0, 600.0), (11.0, 20.0, 0.0)))
     for source_z, pixel_z in ((600.0, 18.0), (18.0, 0.0)):
-        half = integral(RING, ray((11.0, 20.0, source_z), (11.0, 20.0, pixel_z)))
+        half = integral(RING, one_view((11.0, 20.0, source_z), (11.0, 20.0, pixel_z)))
         assert half == pytest.approx(whole / 2, rel=1e-12)
 
 
@@ -201,20 +180,20 @@ def test_leaning_integral_is_the_fine_sum_of_the_brightness(
     expected = float((inside * ring.value * (1 + 0.9 * g)).mean() * np.linalg.norm(direction))
     assert expected > 0
     pixel = tuple(source + direction)
-    assert integral(ring, ray(source, pixel)) == pytest.approx(expected, rel=1e-4)
+    assert integral(ring, one_view(source, pixel)) == pytest.approx(expected, rel=1e-4)
 
 
 @given(off_mm=st.floats(-1e-7, 1e-7), tilt=st.floats(-1e-7, 1e-7))
 def test_a_ray_that_all_but_touches_the_ring_is_all_but_zero(off_mm: float, tilt: float) -> None:
     # Chords of next to no length, along lines that are next to upright.
     x = 16.0 + off_mm
-    assert 0 <= integral(RING, ray((x + 600.0 * tilt, 20.0, 600.0), (x, 20.0, 0.0))) < 0.01
+    assert 0 <= integral(RING, one_view((x + 600.0 * tilt, 20.0, 600.0), (x, 20.0, 0.0))) < 0.01
 
 
 def test_quarter_turns_of_a_modulated_ring_average_to_the_even_one() -> None:
     # cos(phi) and sin(2 phi) have no mean over four quarter turns.
-    modulated = [RING.line_integrals(turned(arc(), quarters), oversample=1) for quarters in range(4)]
-    even = replace(RING, modulation=0.0).line_integrals(arc(), oversample=1)
+    modulated = [RING.line_integrals(turned(SCAN, quarters), oversample=1) for quarters in range(4)]
+    even = replace(RING, modulation=0.0).line_integrals(SCAN, oversample=1)
     np.testing.assert_allclose(np.mean(modulated, axis=0), even, atol=1e-12)
     assert difference(modulated[0], even) > 0.1
 
@@ -222,12 +201,12 @@ def test_quarter_turns_of_a_modulated_ring_average_to_the_even_one() -> None:
 @pytest.mark.parametrize("modulation", [0.0, 0.5])
 def test_finer_voxels_project_closer_to_the_line_integrals(modulation: float) -> None:
     ring = replace(RING, modulation=modulation)
-    exact = ring.line_integrals(arc())
+    exact = ring.line_integrals(SCAN)
     errors = []
     for factor in (1, 4):
         grid = VolumeGrid.on_detector((13, 20, 20), (2.0, 2.0, 2.0), gap_mm=5.0).refine(factor)
         volume = torch.from_numpy(ring.voxels(grid, oversample=4))
-        errors.append(difference(Projector(grid=grid, acquisition=arc())(volume).numpy(), exact))
+        errors.append(difference(Projector(grid=grid, acquisition=SCAN)(volume).numpy(), exact))
     assert errors[1] < 0.25 * errors[0]
     assert errors[1] < 0.02
 
@@ -241,13 +220,13 @@ def test_finer_voxels_project_closer_to_the_line_integrals(modulation: float) ->
     ids=lambda body: type(body).__name__,
 )
 def test_bodys_line_integrals_are_added(body: Box | Ellipsoid) -> None:
-    both = replace(RING, body=body).line_integrals(arc(), oversample=2)
-    expected = RING.line_integrals(arc(), oversample=2) + body.line_integrals(arc(), oversample=2)
+    both = replace(RING, body=body).line_integrals(SCAN, oversample=2)
+    expected = RING.line_integrals(SCAN, oversample=2) + body.line_integrals(SCAN, oversample=2)
     np.testing.assert_allclose(both, expected, atol=1e-14)
 
 
 def test_a_pixel_is_the_mean_of_its_parts() -> None:
-    scan = arc()
+    scan = SCAN
     fine = replace(scan, detector_shape=(48, 56), pixel_spacing_mm=(1.0, 1.0))
     parts = RING.line_integrals(fine, oversample=1).reshape(3, 24, 2, 28, 2)
     np.testing.assert_allclose(RING.line_integrals(scan, oversample=2), parts.mean(axis=(2, 4)), atol=1e-12)
@@ -269,4 +248,4 @@ def test_oversample_below_one_is_refused() -> None:
     with pytest.raises(GeometryError, match=r"Toroid\.voxels: expected oversample >= 1; got 0"):
         RING.voxels(GRID, oversample=0)
     with pytest.raises(GeometryError, match=r"Toroid\.line_integrals: expected oversample >= 1; got 0"):
-        RING.line_integrals(arc(), oversample=0)
+        RING.line_integrals(SCAN, oversample=0)

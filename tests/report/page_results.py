@@ -15,7 +15,8 @@ from duotomo.io import write_result
 from duotomo.methods import Result
 from duotomo.solvers import Status, Step
 from duotomo.transforms import BSpline, Motion, Translation
-from tests.cases.studies import arc, random_study
+from tests.cases.scans import arc
+from tests.cases.studies import random_study
 
 GRID = VolumeGrid.on_detector((12, 30, 40), (2.0, 1.5, 1.5), gap_mm=3.0)
 SCAN = arc((6, 7), 8.0, n_views=3, degrees=30)

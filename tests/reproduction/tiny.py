@@ -16,7 +16,7 @@ from duotomo.reproduction.case import Scans
 from duotomo.reproduction.paper import Published
 from duotomo.solvers import OnStep, Status, Step
 from duotomo.transforms import Affine, Motion
-from tests.cases.studies import arc
+from tests.cases.scans import arc
 
 GRID = VolumeGrid.on_detector((12, 14, 14), (4.0, 4.0, 4.0), gap_mm=5.0)
 SCAN = arc((16, 28), 4.0, n_views=5, degrees=40)

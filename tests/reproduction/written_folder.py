@@ -13,7 +13,8 @@ from duotomo.io import write_result, write_study, write_transform, write_volume
 from duotomo.methods import Result
 from duotomo.solvers import Status, Step
 from duotomo.transforms import Affine, BSpline, Motion, Transform
-from tests.cases.studies import arc, random_study
+from tests.cases.scans import arc
+from tests.cases.studies import random_study
 
 GRID = VolumeGrid.on_detector((8, 8, 8), (5.0, 5.0, 5.0), gap_mm=5.0)
 THINNER = VolumeGrid.on_detector((7, 8, 8), (5.0, 5.0, 5.0), gap_mm=5.0)

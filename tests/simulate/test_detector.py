@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, log, nan, radians
+from math import inf, log, nan
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,11 @@ from duotomo.operators import Projector
 from duotomo.phantoms import Ellipsoid
 from duotomo.simulate import scan, scan_analytic
 from duotomo.simulate.detector import blurred, count, scattered
+from tests.cases.scans import arc
 
 GRID = VolumeGrid.on_detector((10, 12, 12), (2.0, 2.0, 2.0), gap_mm=2.0)
 BALL = Ellipsoid(center_mm=(1.0, 12.0, 12.0), radii_mm=(9.0, 9.0, 9.0), value=0.05)
-SCAN = Acquisition.arc(
-    n_views=3,
-    angle_range_rad=radians(30),
-    source_to_detector_mm=660.0,
-    pivot_height_mm=0.0,
-    detector_shape=(14, 20),
-    pixel_spacing_mm=(2.0, 2.0),
-)
+SCAN = arc((14, 20), 2.0, n_views=3, degrees=30)
 ENDLESS = 1e14
 
 
@@ -124,14 +118,7 @@ def test_blur_of_a_dot_has_the_variance_asked_for_along_both_axes(sigma_mm: floa
 
 def test_blur_is_of_the_intensity_and_widens_an_edge_to_its_sigma() -> None:
     # The slope of a blurred edge is the blur itself; blurred line integrals would have another slope.
-    wide = Acquisition.arc(
-        n_views=1,
-        angle_range_rad=0.0,
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        detector_shape=(3, 80),
-        pixel_spacing_mm=(0.1, 0.1),
-    )
+    wide = arc((3, 80), 0.1, n_views=1, degrees=0)
     seen = scan_analytic(Edge(2.0), wide, generator=seeded(), photons=ENDLESS, blur_mm=0.5)
     bright = torch.exp(-seen.double())[0, 1]
     assert float(bright[0]) == pytest.approx(1.0, rel=1e-5)

@@ -13,7 +13,7 @@ from duotomo.operators import Projector
 from duotomo.phantoms import Ellipsoid
 from duotomo.simulate import same_grid_noise_free, scan
 from duotomo.transforms import Motion, Rigid, Translation
-from tests.cases.studies import arc
+from tests.cases.scans import arc
 
 GRID = VolumeGrid.on_detector((10, 12, 12), (2.0, 2.0, 2.0), gap_mm=2.0)
 BALL = Ellipsoid(center_mm=(1.0, 12.0, 12.0), radii_mm=(6.0, 5.0, 4.0), value=0.05)

@@ -12,7 +12,7 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms import Ellipsoid
 from duotomo.simulate import same_grid_noise_free, scan
-from tests.cases.studies import arc
+from tests.cases.scans import arc
 
 GRID = VolumeGrid.on_detector((10, 12, 12), (2.0, 2.0, 2.0), gap_mm=2.0)
 BALL = Ellipsoid(center_mm=(1.0, 12.0, 12.0), radii_mm=(9.0, 9.0, 9.0), value=0.05)
