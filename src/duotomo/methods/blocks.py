@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from duotomo.methods.preconditioner import diagonal_estimate
-from duotomo.methods.problem import Problem
+from duotomo.methods.problem import Problem, diagonal_estimate
 from duotomo.methods.settings import Alternating, Coupled
 from duotomo.objectives import Embedded, Objective
 from duotomo.solvers import GaussNewton, Lbfgs, LevenbergMarquardt, OnStep, Solution, Status

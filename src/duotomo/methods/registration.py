@@ -15,7 +15,7 @@ from duotomo.methods.level import block_mean
 from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Settings
 from duotomo.objectives import CrossCorrelation, Objective, SumOfSquares
-from duotomo.objectives.bending_prior import bending_priors, sign_form
+from duotomo.objectives.priors.bending import bending_priors, sign_form
 from duotomo.operators import Warp
 from duotomo.solvers import GaussNewton, LevenbergMarquardt, OnStep, Solution, Step
 from duotomo.transforms import Inverse, Motion, Transform, invert
