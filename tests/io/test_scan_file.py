@@ -323,7 +323,7 @@ def test_the_examples_of_the_page_run(
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[2] / "docs" / "file_formats.md").read_text()
     examples = re.findall(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", page, flags=re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     for code, printed in examples:
         exec(compile(code, "file_formats.md", "exec"), {})
         assert capsys.readouterr().out == printed

@@ -11,16 +11,15 @@ from duotomo.errors import DuotomoError
 from duotomo.io.dicom.header import is_dicom, quiet, read_dataset
 from duotomo.io.dicom.registration import DEFORMABLE, SPATIAL
 from duotomo.io.dicom.tomosynthesis_reader import SOP_CLASS
-from duotomo.io.file_error import FileError, reason
+from duotomo.io.file_error import FileError
+from duotomo.io.hdf5 import SUFFIXES as HDF5
+from duotomo.io.hdf5 import opened, stated_format
 from duotomo.io.images import READERS, n_components
-from duotomo.io.libraries import _library
 from duotomo.io.paths import AnyPath
 from duotomo.io.result_index import has_result
 
 IMAGES = tuple(READERS)
 """Images that can be a volume, displacements, or the views of a scan."""
-
-HDF5 = (".h5", ".hdf5")
 
 _MAGIC_BYTES = 132
 _ITK_IN_MATLAB = b"Transform_"
@@ -38,6 +37,9 @@ class FileKind(Enum):
     DISPLACEMENT = "displacements"
     REGISTRATION = "DICOM registration"
     GEOMETRY = "geometry"
+
+
+_OWN = {"duotomo study": FileKind.STUDY, "duotomo checkpoint": FileKind.CHECKPOINT}
 
 
 def recognise(path: AnyPath, *, with_geometry: bool = False) -> FileKind:
@@ -138,19 +140,13 @@ def _mat(where: str, path: Path) -> FileKind:
 
 def _hdf5(where: str, path: Path) -> FileKind:
     try:
-        with _library("h5py").File(path, "r") as file:
-            found = file.attrs.get("format")
-            words = found.decode(errors="replace") if isinstance(found, bytes) else found
-            if words == "duotomo study":
-                return FileKind.STUDY
-            if words == "duotomo checkpoint":
-                return FileKind.CHECKPOINT
+        with opened(path) as file:
+            stated = stated_format(file)
+            if stated in _OWN:
+                return _OWN[stated]
             return FileKind.TRANSFORM if "TransformGroup" in file else FileKind.SCAN
-    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
-        raise FileError(
-            f"{where}: {path}: expected HDF5 that can be read; got: {reason(error)}. "
-            f"Check that the file is complete."
-        ) from error
+    except FileError as error:
+        raise FileError(f"{where}: {path}: {error}") from error
 
 
 def _image(where: str, path: Path, *, with_geometry: bool) -> FileKind:

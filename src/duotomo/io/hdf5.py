@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from duotomo.errors import DuotomoError
 from duotomo.io.durable import durable
 from duotomo.io.file_error import FileError, reason
-from duotomo.io.libraries import _library
+from duotomo.io.libraries import h5py
 from duotomo.io.paths import AnyPath, source, target
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks.hdf5 import checked_read
@@ -41,7 +42,7 @@ class FileFormat:
 def writing(where: str, path: AnyPath, of: FileFormat) -> Iterator[Any]:
     """Give an open HDF5 file, which takes the place of an older one once it is whole and on disk."""
     path = target(where, path, SUFFIXES)
-    library = _library("h5py")
+    library = h5py()
     with durable(where, path) as fresh, library.File(fresh, "w", libver=_LIBVER) as file:
         put_text(file, "format", of.name)
         file.attrs["version"] = of.version
@@ -52,18 +53,32 @@ def writing(where: str, path: AnyPath, of: FileFormat) -> Iterator[Any]:
 def reading(where: str, path: AnyPath, of: FileFormat) -> Iterator[Any]:
     """Give an open HDF5 file of this format; what goes wrong while it is read is said of the file."""
     path = source(where, path, SUFFIXES)
-    library = _library("h5py")
     try:
-        with library.File(path, "r") as file:
+        with opened(path) as file:
             _check_format(file, of)
             yield file
     except DuotomoError as error:
         raise FileError(f"{where}: {path}: {error}") from error
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """Give an open HDF5 file of any kind; what goes wrong while it is looked at is said."""
+    try:
+        with h5py().File(path, "r") as file:
+            yield file
     except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, DuotomoError):
+            raise
         raise FileError(
-            f"{where}: {path}: expected HDF5 that can be read; got: {reason(error)}. "
-            f"Check that the file is complete."
+            f"expected HDF5 that can be read; got: {reason(error)}. Check that the file is complete."
         ) from error
+
+
+def stated_format(file: Any) -> str:
+    """Return what a file says that it is; "" if it does not."""
+    found = np.ravel(file.attrs.get("format", ""))[0]
+    return found.decode(errors="replace") if isinstance(found, bytes) else str(found)
 
 
 def put(group: Any, name: str, values: NDArray[Any] | torch.Tensor) -> None:
@@ -112,7 +127,7 @@ def put_text(group: Any, name: str, value: str) -> None:
     """Write an attribute that is text."""
     # Of fixed length: text of variable length lies where HDF5 keeps no checksum.
     encoded = value.encode()
-    group.attrs[name] = np.array(encoded, dtype=_library("h5py").string_dtype("utf-8", len(encoded) or 1))
+    group.attrs[name] = np.array(encoded, dtype=h5py().string_dtype("utf-8", len(encoded) or 1))
 
 
 def part(group: Any, name: str) -> Any:
@@ -123,7 +138,7 @@ def part(group: Any, name: str) -> Any:
             f"Write it, or choose another file."
         )
     link = group.get(name, getlink=True)
-    if isinstance(link, _library("h5py").ExternalLink):
+    if isinstance(link, h5py().ExternalLink):
         raise FileError(
             f"expected {_at(group, name)} in the file; got a link to another file. Copy it into this one."
         )

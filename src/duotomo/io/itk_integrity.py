@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 from duotomo.io.file_error import FileError, reason
-from duotomo.io.libraries import _library
+from duotomo.io.libraries import h5py
 from duotomo.io.stacks.hdf5 import check_stored
 
 _MATLAB_HEADER = struct.Struct("<5i")
@@ -98,7 +98,7 @@ def _check_hdf5(path: Path) -> None:
 
 
 def _check_sizes(path: Path) -> None:
-    library = _library("h5py")
+    library = h5py()
 
     def look(name: str, item: object) -> None:
         if isinstance(item, library.Dataset) and item.size and item.dtype.kind in "iuf":

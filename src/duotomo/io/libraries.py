@@ -22,19 +22,14 @@ def nibabel() -> Any:
     return _library("nibabel")
 
 
+def h5py() -> Any:
+    """Return the module h5py."""
+    return _library("h5py")
+
+
 def pydicom() -> Any:
     """Return the module pydicom."""
     return _library("pydicom")
-
-
-def _library(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise FileError(
-            f"duotomo.io: expected {name} to be installed; got: {error}. "
-            f"Run pip install {name.partition('.')[0]}."
-        ) from error
 
 
 def tifffile() -> Any:
@@ -45,3 +40,13 @@ def tifffile() -> Any:
 def scipy_io() -> Any:
     """Return the module scipy.io."""
     return _library("scipy.io")
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise FileError(
+            f"duotomo.io: expected {name} to be installed; got: {error}. "
+            f"Run pip install {name.partition('.')[0]}."
+        ) from error

@@ -9,7 +9,7 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.io.file_error import FileError, reason
-from duotomo.io.libraries import _library
+from duotomo.io.hdf5 import opened, stated_format
 from duotomo.io.paths import AnyPath
 from duotomo.io.scan import Scan
 from duotomo.io.scan_geometry import place_stack
@@ -89,23 +89,14 @@ def _is_dicom(path: Path) -> bool:
 
 def _is_own(path: Path) -> bool:
     """Whether an HDF5 file says that it is one of duotomo's own, or has a geometry as they have."""
-    library = _library("h5py")
-    try:
-        with library.File(path, "r") as file:
-            found = np.ravel(file.attrs.get("format", ""))[0]
-            words = found.decode(errors="replace") if isinstance(found, bytes) else str(found)
-            if words == "duotomo study":
-                raise FileError(
-                    "expected one scan; got a study, which holds every visit. Pass it alone, without other "
-                    "scans, to read_visits."
-                )
-            return words.startswith("duotomo ") or "source_mm" in file
-    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, DuotomoError):
-            raise
-        raise FileError(
-            f"expected HDF5 that can be read; got: {reason(error)}. Check that the file is complete."
-        ) from error
+    with opened(path) as file:
+        stated = stated_format(file)
+        if stated == "duotomo study":
+            raise FileError(
+                "expected one scan; got a study, which holds every visit. Pass it alone, without other "
+                "scans, to read_visits."
+            )
+        return stated.startswith("duotomo ") or "source_mm" in file
 
 
 def _own(path: Path, supplied: Supplied, max_bytes: int) -> Scan:

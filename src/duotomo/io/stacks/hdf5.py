@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.io.file_error import FileError, damaged
-from duotomo.io.libraries import _library
+from duotomo.io.libraries import h5py
 from duotomo.io.size_check import MAX_BYTES, check_numbers, check_size
 from duotomo.io.stacks.stack import Request, Stack, as_views, choose
 
@@ -24,7 +24,7 @@ def read_hdf5(request: Request) -> Stack:
 
 def read_hdf5_array(request: Request) -> NDArray[Any]:
     """Return the array of an HDF5 file that is meant, as it is stored."""
-    library = _library("h5py")
+    library = h5py()
     try:
         with library.File(request.path, "r") as file:
             found = _arrays(file)
@@ -74,7 +74,7 @@ def check_stored(data: Any, name: str, *, max_bytes: int = MAX_BYTES) -> None:
 
 def _arrays(file: Any) -> dict[str, Any]:
     """Return the arrays of numbers of a file by name. Links to other files are not followed."""
-    dataset = _library("h5py").Dataset
+    dataset = h5py().Dataset
     found: dict[str, Any] = {}
 
     def look(name: str, item: Any) -> None:
