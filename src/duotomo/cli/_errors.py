@@ -20,6 +20,7 @@ DEBUG = "DUOTOMO_DEBUG"
 """An environment variable: where it is set, errors show their traceback."""
 
 _PARAMETER = re.compile(r"`(?P<name>[a-z]\w*)(=(?P<value>[^`]+))?`")
+_MEMBER = re.compile(r"[A-Z]\w*\.([A-Z_]+)")
 
 
 def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,6 +64,8 @@ def translated(text: str, options: Mapping[str, str]) -> str:
 
     >>> translated("Pass `thickness_mm=50`, or `machine='paper'`.", {"thickness": "--thickness"})
     "Pass --thickness 50, or `machine='paper'`."
+    >>> translated("Pass `values=Values.LINE_INTEGRALS`.", {"values": "--values"})
+    'Pass --values line-integrals.'
     """
 
     def option(found: re.Match[str]) -> str:
@@ -71,6 +74,9 @@ def translated(text: str, options: Mapping[str, str]) -> str:
             return found[0]
         if found["value"] in (None, "True"):
             return flag
+        member = _MEMBER.fullmatch(found["value"])
+        if member is not None:
+            return f"{flag} {member[1].lower().replace('_', '-')}"
         return f"{flag} {found['value'].strip('()').replace(', ', ',').strip(chr(34) + chr(39))}"
 
     return _PARAMETER.sub(option, text)
