@@ -444,3 +444,12 @@ def test_names_that_lead_out_of_the_folder_are_refused(tmp_path: Path, name: str
             read_result(tmp_path)
         with pytest.raises(FileError, match="a generation or a file name that cannot be"):
             write_result(tmp_path, result(), study=study(), settings={})
+
+
+def test_a_notebook_shows_the_models_of_the_method(tmp_path: Path) -> None:
+    written = result(transforms=(Rigid(GRID), Translation(SEEN)))
+    write(tmp_path, written)
+    saved = read_result(tmp_path)
+    assert type(saved.motions[0].transform) is Affine
+    assert "Rigid, Translation" in saved._repr_html_()
+    assert "Rigid, Translation" in written._repr_html_()

@@ -66,6 +66,9 @@ class SavedResult(Result):
     versions: dict[str, str]
     quality: dict[str, Any] = field(default_factory=dict, repr=False)
 
+    def _model_names(self) -> tuple[str, ...]:
+        return self.models
+
 
 def library_versions() -> dict[str, str]:
     """Return the versions that a result depends on.

@@ -94,11 +94,13 @@ class Result:
         )
 
     def _repr_html_(self) -> str:
-        models = [type(motion.transform).__name__ for motion in self.motions]
         facts = {
             "status": f"{self.status.value}: {self.reason}",
-            "motion": ", ".join(models) or "none",
+            "motion": ", ".join(self._model_names()) or "none",
             "cost": f"{self.applications} projector applications, {self.seconds:.1f} s",
         }
         picture = Picture(volume=self.volume, spacing_mm=self.grid.spacing_mm, title=self.method, facts=facts)
         return picture._repr_html_()
+
+    def _model_names(self) -> tuple[str, ...]:
+        return tuple(type(motion.transform).__name__ for motion in self.motions)
