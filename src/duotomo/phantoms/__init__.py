@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from duotomo.phantoms.compression_tissue import ElasticTissue
     from duotomo.phantoms.density import Density
     from duotomo.phantoms.lattice_motion import sampled_motion
+    from duotomo.phantoms.lesion import Lesion
     from duotomo.phantoms.lesions import CalcificationCluster, SpiculatedMass, WithLesions
-    from duotomo.phantoms.phantom import AnalyticPhantom, Phantom
+    from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom, Phantom
     from duotomo.phantoms.sampled import Sampled
     from duotomo.phantoms.shepp_logan import SheppLogan
     from duotomo.phantoms.shifted import Shifted
@@ -40,6 +41,8 @@ __all__ = [
     "ElasticTissue",
     "Ellipsoid",
     "EllipticCylinder",
+    "Lesion",
+    "OversampledPhantom",
     "Phantom",
     "Sampled",
     "SheppLogan",
@@ -68,8 +71,9 @@ __getattr__, __dir__ = lazy_names(
         "compression_tissue": ("ElasticTissue",),
         "density": ("Density",),
         "lattice_motion": ("sampled_motion",),
+        "lesion": ("Lesion",),
         "lesions": ("CalcificationCluster", "SpiculatedMass", "WithLesions"),
-        "phantom": ("AnalyticPhantom", "Phantom"),
+        "phantom": ("AnalyticPhantom", "OversampledPhantom", "Phantom"),
         "sampled": ("Sampled",),
         "shepp_logan": ("SheppLogan",),
         "shifted": ("Shifted",),

@@ -15,6 +15,7 @@ from duotomo.geometry import VolumeGrid
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.breast_shape import BreastShape
 from duotomo.phantoms.density import Density
+from duotomo.phantoms.phantom import OversampledPhantom
 
 if TYPE_CHECKING:
     from duotomo.phantoms.breast_anatomy import Parts
@@ -45,7 +46,7 @@ _MATERIALS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Breast:
+class Breast(OversampledPhantom):
     """An uncompressed breast of random anatomy, the same at every resolution.
 
     Fat and gland are mixed by a power-law texture, whose threshold is set so that gland, ligaments and ducts
@@ -150,22 +151,7 @@ class Breast:
         return tissues.reshape(points.shape[:-1])
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 2, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the mean attenuation over points of each voxel.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-        oversample : int
-            Points along each edge of a voxel.
-        dtype : dtype
-            Of the array.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), 1/mm.
-        """
+        """Return the mean attenuation over points of each voxel."""
         from duotomo.phantoms.breast_texture import fill_layer
 
         if oversample < 1:

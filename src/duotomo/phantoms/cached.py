@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from duotomo.geometry import VolumeGrid
+from duotomo.phantoms.phantom import Phantom
 
 
-class Cached:
+class Cached(Phantom):
     """A phantom that is made once for every grid, where several scans share it.
 
     Parameters
@@ -33,20 +34,7 @@ class Cached:
         self._made: dict[VolumeGrid, NDArray[Any]] = {}
 
     def voxels(self, grid: VolumeGrid, *, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the attenuation on a grid.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-        dtype : dtype
-            Of the array.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), 1/mm: a copy, which lesions may be written into.
-        """
+        """Return the attenuation on a grid: a copy, which lesions may be written into."""
         if grid not in self._made:
             self._made[grid] = self._voxels(grid)
         return self._made[grid].astype(dtype)

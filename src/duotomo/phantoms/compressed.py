@@ -15,7 +15,7 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms.compression import Compression
 from duotomo.phantoms.compression_mesh import Floats
-from duotomo.phantoms.phantom import Phantom
+from duotomo.phantoms.phantom import OversampledPhantom, Phantom
 from duotomo.transforms import DisplacementField
 
 _LATTICE_MM = 1.5
@@ -24,7 +24,7 @@ _SLAB_VOXELS = 8_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Compressed:
+class Compressed(OversampledPhantom):
     """A phantom at rest, seen between the plates: `f(to_rest(x))`.
 
     The phantom is made once, at rest, and read from there by linear interpolation. Attenuation stays what it
@@ -73,22 +73,7 @@ class Compressed:
             )
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 1, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the mean attenuation over points of each voxel.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-        oversample : int
-            Points along each edge of a voxel; 1 takes its middle.
-        dtype : dtype
-            Of the array.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), 1/mm.
-        """
+        """Return the mean attenuation over points of each voxel."""
         if oversample < 1:
             raise GeometryError(
                 f"Compressed.voxels: expected oversample >= 1; got {oversample}. 1 samples at the middle."

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
+from duotomo.phantoms.lesion import Lesion
 from duotomo.phantoms.lesion_box import LesionBox, check_length
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalcificationCluster:
+class CalcificationCluster(Lesion):
     """Small balls of calcium oxalate, scattered in a ball without touching.
 
     Parameters
@@ -86,18 +87,7 @@ class CalcificationCluster:
         return float(np.sum(math.pi / 6 * self.grains_mm[:, 3] ** 3))
 
     def contains(self, points_mm: Any) -> NDArray[np.bool_]:
-        """Return whether points lie in a grain.
-
-        Parameters
-        ----------
-        points_mm : array_like
-            (..., xyz), in mm.
-
-        Returns
-        -------
-        numpy.ndarray
-            (...), bool.
-        """
+        """Return whether points lie in a grain."""
         points = np.asarray(points_mm, dtype=np.float64)
         found = np.zeros(points.shape[:-1], dtype=bool)
         for x, y, z, diameter in self.grains_mm:
@@ -105,18 +95,7 @@ class CalcificationCluster:
         return found
 
     def share(self, grid: VolumeGrid) -> Floats:
-        """Return how much of each voxel the grains fill, by volume, however small the grain.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), in [0, 1], float64.
-        """
+        """Return how much of each voxel the grains fill, by volume, however small the grain."""
         share = np.zeros(grid.shape)
         for x, y, z, diameter in self.grains_mm:
             box = LesionBox.around(grid, (x, y, z), diameter / 2)
@@ -125,18 +104,7 @@ class CalcificationCluster:
         return np.minimum(share, 1.0)
 
     def attenuation_per_mm(self, energy_kev: float) -> float:
-        """Return the attenuation of calcium oxalate.
-
-        Parameters
-        ----------
-        energy_kev : float
-            Of the X-rays.
-
-        Returns
-        -------
-        float
-            1/mm.
-        """
+        """Return the attenuation of calcium oxalate."""
         return attenuation_per_mm(Tissue.CALCIFICATION, energy_kev=energy_kev)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
+from duotomo.phantoms.lesion import Lesion
 from duotomo.phantoms.lesion_box import LesionBox, check_length
 
 Floats = NDArray[np.float64]
@@ -23,7 +24,7 @@ _N_PIECES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpiculatedMass:
+class SpiculatedMass(Lesion):
     """A mass with an uneven border and thin bent spicules that run out of it.
 
     In direction n the core reaches `r(n) = s radius_mm (1 + irregularity w(n))` from the centre, with w a sum
@@ -69,18 +70,7 @@ class SpiculatedMass:
             )
 
     def contains(self, points_mm: Any) -> NDArray[np.bool_]:
-        """Return whether points lie in the mass.
-
-        Parameters
-        ----------
-        points_mm : array_like
-            (..., xyz), in mm.
-
-        Returns
-        -------
-        numpy.ndarray
-            (...), bool.
-        """
+        """Return whether points lie in the mass."""
         offsets = np.asarray(points_mm, dtype=np.float64) - self.center_mm
         xyz = np.ascontiguousarray(offsets.reshape(-1, 3).T)
         distance = np.sqrt(np.einsum("ij,ij->j", xyz, xyz))
@@ -109,33 +99,12 @@ class SpiculatedMass:
         """Return how much of each voxel the mass fills.
 
         The mean over points at most a twentieth of the radius apart, at least 2 along each edge.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), in [0, 1], float64.
         """
         box = LesionBox.around(grid, self.center_mm, self.reach_mm)
         return box.share(self.contains, self.radius_mm / 20)
 
     def attenuation_per_mm(self, energy_kev: float) -> float:
-        """Return the attenuation of the mass.
-
-        Parameters
-        ----------
-        energy_kev : float
-            Of the X-rays.
-
-        Returns
-        -------
-        float
-            1/mm.
-        """
+        """Return the attenuation of the mass."""
         return attenuation_per_mm(Tissue.MASS, energy_kev=energy_kev)
 
     @cached_property

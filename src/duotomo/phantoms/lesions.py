@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
+from duotomo.phantoms.lesion import Lesion
 from duotomo.phantoms.lesion_calcifications import CalcificationCluster
 from duotomo.phantoms.lesion_mass import SpiculatedMass
 from duotomo.phantoms.phantom import Phantom
@@ -17,20 +18,8 @@ from duotomo.phantoms.phantom import Phantom
 __all__ = ["CalcificationCluster", "Lesion", "SpiculatedMass", "WithLesions"]
 
 
-class Lesion(Protocol):
-    """What can be put into a phantom."""
-
-    def share(self, grid: VolumeGrid) -> NDArray[np.float64]:
-        """Return how much of each voxel the lesion fills, in [0, 1], (z, y, x)."""
-        ...
-
-    def attenuation_per_mm(self, energy_kev: float) -> float:
-        """Return the attenuation of what it is made of, 1/mm."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
-class WithLesions:
+class WithLesions(Phantom):
     """A phantom with lesions in place of its tissue: `(1 - share) phantom + share lesion`, one after another.
 
     Parameters
@@ -66,20 +55,7 @@ class WithLesions:
             )
 
     def voxels(self, grid: VolumeGrid, *, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the mean attenuation over each voxel, lesions included.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-        dtype : dtype
-            Of the array.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), 1/mm.
-        """
+        """Return the mean attenuation over each voxel, lesions included."""
         volume = self.phantom.voxels(grid, dtype=dtype)
         for lesion in self.lesions:
             value = lesion.attenuation_per_mm(self.energy_kev)

@@ -31,6 +31,29 @@ class Phantom(Protocol):
         ...
 
 
+class OversampledPhantom(Phantom, Protocol):
+    """A phantom that is averaged over as many points of a voxel as asked for."""
+
+    def voxels(self, grid: VolumeGrid, *, oversample: int = ..., dtype: DTypeLike = ...) -> NDArray[Any]:
+        """Return the mean attenuation over points of each voxel.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            The voxels.
+        oversample : int
+            Points along each edge of a voxel; 1 takes its middle.
+        dtype : dtype
+            Of the array.
+
+        Returns
+        -------
+        numpy.ndarray
+            (z, y, x), 1/mm; the caller may write into it.
+        """
+        ...
+
+
 class AnalyticPhantom(Protocol):
     """Anything whose integrals along rays are known without a grid."""
 

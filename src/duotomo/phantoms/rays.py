@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition
+from duotomo.phantoms.samples import check_oversample
 
 Array = NDArray[np.float64]
 Interval = tuple[Array, Array]
@@ -114,9 +114,3 @@ def pixel_means(
                 integrals = integrals * rays.lengths()
                 row[:] = integrals.reshape(oversample**2, n_u).mean(axis=0)
     return projections
-
-
-def check_oversample(owner: str, oversample: int) -> None:
-    """Raise unless there is at least one sample."""
-    if oversample < 1:
-        raise GeometryError(f"{owner}: expected oversample >= 1; got {oversample}. 1 samples at the middle.")

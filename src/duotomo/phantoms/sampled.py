@@ -11,12 +11,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from duotomo.errors import DtypeError, NonFiniteError, ShapeError
 from duotomo.geometry import VolumeGrid
+from duotomo.phantoms.phantom import Phantom
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sampled:
+class Sampled(Phantom):
     """A volume that is constant within each voxel of its own grid, and zero outside.
 
     Parameters
@@ -61,18 +62,6 @@ class Sampled:
         `f(k) = sum over s of volume(s) |voxel k and voxel s| / |voxel k|`, one axis after the other, since
         the overlap of two boxes is the product of their overlaps along the axes. A grid around the whole
         phantom therefore holds all of its attenuation, whatever the voxels.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-        dtype : dtype
-            Of the array.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), 1/mm.
         """
         in_z, in_y, in_x = (_Overlaps.of(grid, self.grid, axis) for axis in range(3))
         volume = np.zeros(grid.shape, dtype=dtype)

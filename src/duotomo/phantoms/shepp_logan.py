@@ -11,7 +11,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.phantoms.rays import Array, Rays, check_oversample, inside, pixel_means
+from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom
+from duotomo.phantoms.rays import Array, Rays, inside, pixel_means
+from duotomo.phantoms.samples import check_oversample, samples_mm
 
 # Contrast in tenths of the skull's (whole numbers: their sums are exact, and so never below zero), half axes
 # (x, y, z), centre (x, y, z), all in half edges of the cube, and the turn about z in degrees.
@@ -30,7 +32,7 @@ _ELLIPSOIDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SheppLogan:
+class SheppLogan(OversampledPhantom, AnalyticPhantom):
     """Ten ellipsoids in a cube, of the modified contrast of Toft: skull 1, brain 0.2, ventricles 0.
 
     `f(p) = value * sum over k of a_k [ |R_k^T (p - c_k) / r_k| <= 1 ]`, R_k a turn by phi_k about z. The
@@ -73,30 +75,10 @@ class SheppLogan:
             )
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 2, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the mean attenuation over points of each voxel, never negative.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-        oversample : int
-            Points along each edge of a voxel.
-        dtype : dtype
-            Of the array.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), 1/mm.
-        """
+        """Return the mean attenuation over points of each voxel, never negative."""
         check_oversample("SheppLogan.voxels", oversample)
         n_z, n_y, n_x = grid.shape
-        z, y, x = (
-            (low + (np.arange(n * oversample) + 0.5) * d / oversample - center) / (self.size_mm / 2)
-            for low, n, d, center in zip(
-                grid.low_mm, grid.shape, grid.spacing_mm, self.center_mm[::-1], strict=True
-            )
-        )
+        z, y, x = (at / (self.size_mm / 2) for at in samples_mm(grid, oversample, self.center_mm))
         sections = [(a, r[2], c[2], _section_sq(y, x, r, c, phi)) for a, r, c, phi in _ELLIPSOIDS]
         volume = np.zeros(grid.shape)
         for layer, heights in zip(volume, z.reshape(n_z, oversample), strict=True):
@@ -111,20 +93,7 @@ class SheppLogan:
         return volume.astype(dtype, copy=False)
 
     def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
-        """Return the exact integrals along the rays of a scan, their mean taken over each pixel.
-
-        Parameters
-        ----------
-        acquisition : Acquisition
-            The scan.
-        oversample : int
-            Rays per pixel along v and along u.
-
-        Returns
-        -------
-        numpy.ndarray
-            (view, v, u), float64, without unit.
-        """
+        """Return the exact integrals along the rays of a scan, their mean taken over each pixel."""
         return pixel_means("SheppLogan.line_integrals", acquisition, oversample, self._integral)
 
     def _integral(self, rays: Rays) -> Array:

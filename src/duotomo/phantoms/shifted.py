@@ -13,7 +13,7 @@ from duotomo.phantoms.phantom import Phantom
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Shifted:
+class Shifted(Phantom):
     """A phantom that is shifted as a whole, `f(x - shift)`.
 
     Parameters
@@ -37,19 +37,6 @@ class Shifted:
     shift_mm: tuple[float, float, float]
 
     def voxels(self, grid: VolumeGrid, *, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the mean attenuation over each voxel.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-        dtype : dtype
-            Of the array.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), 1/mm.
-        """
+        """Return the mean attenuation over each voxel."""
         z, y, x = (c - s for c, s in zip(grid.center_mm, self.shift_mm[::-1], strict=True))
         return self.phantom.voxels(replace(grid, center_mm=(z, y, x)), dtype=dtype)

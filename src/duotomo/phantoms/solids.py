@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,29 +12,18 @@ from numpy.typing import DTypeLike, NDArray
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.phantoms.rays import Array, Interval, Rays, check_oversample, inside, pixel_means
+from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom
+from duotomo.phantoms.rays import Array, Interval, Rays, inside, pixel_means
+from duotomo.phantoms.samples import check_oversample
 
 
-class Solid(ABC):
+class Solid(OversampledPhantom, AnalyticPhantom):
     """A body of one attenuation, whose chords along rays are known."""
 
     value: float
 
     def line_integrals(self, acquisition: Acquisition, *, oversample: int = 4) -> Array:
-        """Return the exact integrals along the rays of a scan, their mean taken over each pixel.
-
-        Parameters
-        ----------
-        acquisition : Acquisition
-            The scan.
-        oversample : int
-            Rays per pixel along v and along u.
-
-        Returns
-        -------
-        numpy.ndarray
-            (view, v, u), float64, without unit.
-        """
+        """Return the exact integrals along the rays of a scan, their mean taken over each pixel."""
         return pixel_means(
             f"{type(self).__name__}.line_integrals",
             acquisition,
@@ -76,24 +65,7 @@ class Ellipsoid(Solid):
         _check_positive("Ellipsoid", "radii_mm (x, y, z)", self.radii_mm)
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 4, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the solid averaged over each voxel.
-
-        The average is exact along x and taken over lines along y and z.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-        oversample : int
-            Lines of a voxel along each of y and z.
-        dtype : dtype
-            Of the array.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), 1/mm.
-        """
+        """Return the mean over each voxel: exact along x, over `oversample` lines along y and along z."""
         check_oversample("Ellipsoid.voxels", oversample)
         (cx, cy, cz), (rx, ry, rz) = self.center_mm, self.radii_mm
         z_sq = ((_samples(grid, 0, oversample) - cz) / rz) ** 2
@@ -144,24 +116,7 @@ class EllipticCylinder(Solid):
         _check_positive("EllipticCylinder", "height_mm", (self.height_mm,))
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 4, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the solid averaged over each voxel.
-
-        The average is exact along x and z and taken over lines along y.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-        oversample : int
-            Lines of a voxel along y.
-        dtype : dtype
-            Of the array.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), 1/mm.
-        """
+        """Return the mean over each voxel: exact along x and z, over `oversample` lines along y."""
         check_oversample("EllipticCylinder.voxels", oversample)
         (cx, cy, cz), (rx, ry) = self.center_mm, self.radii_mm
         rest = 1.0 - ((_samples(grid, 1, oversample) - cy) / ry) ** 2
@@ -209,22 +164,7 @@ class Box(Solid):
         _check_positive("Box", "size_mm (x, y, z)", self.size_mm)
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 4, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the exact mean of the box over each voxel.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-        oversample : int
-            Without effect; the other solids have it.
-        dtype : dtype
-            Of the array.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), 1/mm.
-        """
+        """Return the exact mean attenuation over each voxel; `oversample` is without effect."""
         check_oversample("Box.voxels", oversample)
         z, y, x = (
             _covered(_edges(grid, axis), center, np.full((1, 1), size / 2))[0]

@@ -11,8 +11,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.phantoms.rays import Array, Rays, check_oversample, pixel_means
+from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom
+from duotomo.phantoms.rays import Array, Rays, pixel_means
 from duotomo.phantoms.ring_chords import ring_chords
+from duotomo.phantoms.samples import check_oversample, samples_mm
 from duotomo.phantoms.solids import Box, Ellipsoid, EllipticCylinder
 
 _MOST_NODES = 256
@@ -21,7 +23,7 @@ _PEAK = 3 * math.sqrt(3) / 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Toroid:
+class Toroid(OversampledPhantom, AnalyticPhantom):
     """A torus about an axis along z, so that its ring lies parallel to the detector.
 
     `(sqrt(x^2 + y^2) - major)^2 + z^2 <= minor^2` about the centre, of attenuation `value * (1 + modulation *
@@ -74,30 +76,10 @@ class Toroid:
             )
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 2, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """Return the mean attenuation over points of each voxel, body included.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            The voxels.
-        oversample : int
-            Points along each edge of a voxel.
-        dtype : dtype
-            Of the array.
-
-        Returns
-        -------
-        numpy.ndarray
-            (z, y, x), 1/mm.
-        """
+        """Return the mean attenuation over points of each voxel, body included."""
         check_oversample("Toroid.voxels", oversample)
         n_z, n_y, n_x = grid.shape
-        z, y, x = (
-            low + (np.arange(n * oversample) + 0.5) * d / oversample - center
-            for low, n, d, center in zip(
-                grid.low_mm, grid.shape, grid.spacing_mm, self.center_mm[::-1], strict=True
-            )
-        )
+        z, y, x = samples_mm(grid, oversample, self.center_mm)
         phi = np.arctan2(y[:, None], x)
         brightness = self.value * (1 + self.modulation * (np.cos(phi) + np.sin(2 * phi) / 2) / _PEAK)
         off_ring_sq = (np.hypot(y[:, None], x) - self.major_radius_mm) ** 2
@@ -117,18 +99,6 @@ class Toroid:
 
         An even ring's are exact. So are a modulated ring's chords; along each, the brightness is integrated
         by the rule of Gauss and Legendre, to about 1e-12 of the chord. The body's are added.
-
-        Parameters
-        ----------
-        acquisition : Acquisition
-            The scan.
-        oversample : int
-            Rays per pixel along v and along u.
-
-        Returns
-        -------
-        numpy.ndarray
-            (view, v, u), float64, without unit.
         """
         projections = pixel_means("Toroid.line_integrals", acquisition, oversample, self._integral)
         if self.body is not None:
