@@ -15,7 +15,15 @@ import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.io import FileError, read_displacement, read_result, result_files, result_folder, write_result
+from duotomo.io import (
+    FileError,
+    read_displacement,
+    read_result,
+    result_files,
+    result_folder,
+    result_reader,
+    write_result,
+)
 from duotomo.io.history_file import history_from, history_text
 from duotomo.io.replacement import STAGING, publish
 from duotomo.io.result_folder import library_versions
@@ -163,7 +171,7 @@ def test_a_reader_that_is_overtaken_reads_the_new_result(
 ) -> None:
     """After so many files were read, the result is replaced; a mixture of both must not come out."""
     write(tmp_path, result(0))
-    original, seen = result_folder.checked, []
+    original, seen = result_reader.checked, []
 
     def slow(folder: Path, index: dict[str, Any], file: str) -> Path:
         if len(seen) == reads:
@@ -172,7 +180,7 @@ def test_a_reader_that_is_overtaken_reads_the_new_result(
         seen.append(file)
         return path
 
-    monkeypatch.setattr(result_folder, "checked", slow)
+    monkeypatch.setattr(result_reader, "checked", slow)
     assert same_result(read_result(tmp_path), result(1))
 
 
@@ -180,7 +188,7 @@ def test_a_reader_whose_files_are_moved_finds_them(tmp_path: Path, monkeypatch: 
     write(tmp_path, result(0))
     with pytest.raises(KilledError):
         interrupted(tmp_path, result(1), monkeypatch)
-    original, seen = result_folder.checked, []
+    original, seen = result_reader.checked, []
 
     def slow(folder: Path, index: dict[str, Any], file: str) -> Path:
         path = original(folder, index, file)
@@ -190,7 +198,7 @@ def test_a_reader_whose_files_are_moved_finds_them(tmp_path: Path, monkeypatch: 
         return path
 
     assert (tmp_path / STAGING / "volume.nii.gz").is_file()
-    monkeypatch.setattr(result_folder, "checked", slow)
+    monkeypatch.setattr(result_reader, "checked", slow)
     assert same_result(read_result(tmp_path), result(1))
     assert sorted(os.listdir(tmp_path)) == FILES
 

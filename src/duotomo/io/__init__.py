@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from duotomo.io.itk_writer import write_transform
     from duotomo.io.line_integrals import LogSettings, to_line_integrals
     from duotomo.io.result_files import check_libraries
-    from duotomo.io.result_folder import SavedResult, library_versions, read_result, write_result
+    from duotomo.io.result_folder import library_versions, write_result
     from duotomo.io.result_format import ResultFormat
+    from duotomo.io.result_reader import SavedResult, read_result
     from duotomo.io.run_fingerprint import RunFingerprint, fingerprint, settings_key
     from duotomo.io.scan import Scan
     from duotomo.io.scan_file import read_scan
@@ -89,8 +90,9 @@ __getattr__, __dir__ = lazy_names(
         "itk_writer": ("write_transform",),
         "line_integrals": ("LogSettings", "to_line_integrals"),
         "result_files": ("check_libraries",),
-        "result_folder": ("SavedResult", "library_versions", "read_result", "write_result"),
+        "result_folder": ("library_versions", "write_result"),
         "result_format": ("ResultFormat",),
+        "result_reader": ("SavedResult", "read_result"),
         "run_fingerprint": ("RunFingerprint", "fingerprint", "settings_key"),
         "scan": ("Scan",),
         "scan_file": ("read_scan",),

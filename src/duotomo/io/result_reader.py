@@ -1,0 +1,129 @@
+"""The result in a folder, read and checked file by file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from duotomo.geometry import VolumeGrid
+from duotomo.io.file_error import FileError, reason
+from duotomo.io.history_file import history_from
+from duotomo.io.itk_reader import read_transform
+from duotomo.io.paths import AnyPath
+from duotomo.io.replacement import staged
+from duotomo.io.result_files import VOLUME
+from duotomo.io.result_index import INDEX, checked, name_of, read_index
+from duotomo.io.volume_file import read_volume
+from duotomo.methods.result import Result
+from duotomo.solvers import Status
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SavedResult(Result):
+    """What a result folder holds: the result, and how it was made.
+
+    Parameters
+    ----------
+    method, grid, volume, others, grids, motions, status, reason, applications, seconds, history
+        Those of `Result`.
+    models : tuple of str
+        Names of the transform classes of the method's own motions. `motions` are as the ITK files have them:
+        they move points as the method's own did.
+    params : tuple of torch.Tensor
+        The exact parameters of the method's own motions, each (n_params,), float64.
+    settings : dict
+        As written; `Settings` as `settings_to_dict` returns them.
+    versions : dict of str to str
+        Of duotomo and of what it depends on.
+    quality : dict
+        Checks of the result, as `duotomo.methods.Quality` names them; empty if none were made.
+    """
+
+    models: tuple[str, ...]
+    params: tuple[torch.Tensor, ...] = field(repr=False)
+    settings: dict[str, Any] = field(repr=False)
+    versions: dict[str, str]
+    quality: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def _model_names(self) -> tuple[str, ...]:
+        return self.models
+
+
+def read_result(folder: AnyPath) -> SavedResult:
+    """Return the result in a folder, of this version or an earlier one.
+
+    Parameters
+    ----------
+    folder : str or path
+        That `write_result` wrote to.
+
+    Returns
+    -------
+    SavedResult
+        On the CPU.
+
+    Raises
+    ------
+    FileError
+        Unless every file is there as it was written.
+    """
+    where, folder = "read_result", Path(folder)
+    while True:
+        waiting, index = staged(folder, INDEX), read_index(where, folder)
+        try:
+            found = _read(folder, index)
+        except FileError as error:
+            # A file that was moved meanwhile, or a result that was replaced, is read anew.
+            if _same(where, folder, index) and staged(folder, INDEX) == waiting:
+                raise FileError(f"{where}: {folder}: {error}") from error
+        else:
+            # Between two looks at the index of one result, no file of it is replaced.
+            if _same(where, folder, index):
+                return found
+
+
+def _same(where: str, folder: Path, index: Mapping[str, Any]) -> bool:
+    return bool(read_index(where, folder)["generation"] == index["generation"])
+
+
+def _read(folder: Path, index: dict[str, Any]) -> SavedResult:
+    try:
+        grid = VolumeGrid.from_json(json.dumps(index["grid"]))
+        kinds = {file: entry["kind"] for file, entry in index["files"].items()}
+        history = {kind: file for file, kind in kinds.items()}["history"]
+        read = {
+            name_of(file): read_volume(checked(folder, index, file))
+            for file, kind in kinds.items()
+            if kind == "volume"
+        }
+        volumes = {name: volume for name, (volume, _) in read.items()}
+        motions = index["motions"]
+        return SavedResult(
+            method=index["method"],
+            grid=grid,
+            volume=volumes.pop(VOLUME),
+            others=volumes,
+            grids={name: placed for name, (_, placed) in read.items() if name != VOLUME},
+            motions=tuple(read_transform(checked(folder, index, one["file"]), grid) for one in motions),
+            models=tuple(one["model"] for one in motions),
+            params=tuple(torch.tensor(one["params"], dtype=torch.float64) for one in motions),
+            status=Status(index["status"]),
+            reason=index["reason"],
+            applications=index["applications"],
+            seconds=index["seconds"],
+            history=history_from(checked(folder, index, history).read_text(encoding="utf-8")),
+            settings=index["settings"],
+            versions=index["versions"],
+            quality=index["quality"],
+        )
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(
+            f"expected {INDEX} as write_result wrote it; got: {reason(error)}. Restore it."
+        ) from error
