@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numba import njit, prange
 
-from duotomo.kernels.project.footprint import COLUMNS, ROWS, Bands
+from duotomo.kernels.project.footprint import COLUMNS, ROWS, Bands, Lengths
 from duotomo.kernels.project.lanes import LANES, TILE, combine, turn
 
 ROW_BLOCK = LANES
@@ -31,18 +31,9 @@ GROUP_SHARE = 0.02
 
 
 def accumulate(
-    source: torch.Tensor,
-    target: torch.Tensor,
-    bands: Bands,
-    *,
-    add: bool,
-    lengths_sq: tuple[torch.Tensor, torch.Tensor] | None = None,
+    source: torch.Tensor, target: torch.Tensor, bands: Bands, *, add: bool, lengths_sq: Lengths | None = None
 ) -> None:
-    """Write to `target` (or add to it) the sum over sources that `bands` describes.
-
-    source: (slice, y, x) or, transposed, (view, v, u), contiguous; target: the other, same dtype.
-    lengths_sq: (view, v) and (view, u), same dtype, to scale the sum by the square root of their sums.
-    """
+    """Write to `target` (or add to it) the sum over sources; see `footprint`."""
     samples, n_columns = source.numpy(), source.shape[2]
     if n_columns < LANES:
         # One vector must fit in a row; what is added weighs nothing.
@@ -119,17 +110,7 @@ def _band(line, transposed, start, first, weights, before):
 
 @njit(parallel=True, error_model="numpy", cache=True)
 def _accumulate(
-    source,
-    target,
-    lines,
-    rows_sq,
-    columns_sq,
-    n_columns,
-    transposed,
-    add,
-    row_taps,
-    column_taps,
-    group,
+    source, target, lines, rows_sq, columns_sq, n_columns, transposed, add, row_taps, column_taps, group
 ):
     n_sources, source_rows, stored_columns = source.shape
     n_targets, target_rows, target_columns = target.shape

@@ -14,8 +14,9 @@ Forward and transposed kernels evaluate this one function of (k, i); only which 
 differs.
 
 Every back end offers `accumulate(source, target, bands, add=..., lengths_sq=...)`: over all sources, sum the
-resampled images into each target. A forward kernel multiplies its result by the length of each pixel's ray
-inside a slab, `sqrt(a[view, v] + b[view, u])`, which depends on both axes at once.
+resampled images into each target. The source is (slice, y, x) or, transposed, (view, v, u), contiguous; the
+target is the other one, of the same dtype. A forward kernel multiplies its result by the length of each
+pixel's ray inside a slab, `sqrt(a[view, v] + b[view, u])`, which depends on both axes at once.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 ROWS, COLUMNS = 0, 1
+
+Lengths = tuple[torch.Tensor, torch.Tensor]
+"""a, (view, v), and b, (view, u), of the dtype of the target."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from duotomo.kernels.project.footprint import COLUMNS, ROWS, Bands
+from duotomo.kernels.project.footprint import COLUMNS, ROWS, Bands, Lengths
 
 TILE_COLUMNS = 128
 CHUNK = 16
@@ -21,9 +21,9 @@ NARROW_TAPS = 4
 """Up to this many samples per target the gather is cheap, and small tiles keep more of the device busy."""
 SIZES = (
     "n_sources",
-    "n_targets",
     "source_rows",
     "source_columns",
+    "n_targets",
     "target_rows",
     "target_columns",
     "row_step",
@@ -34,22 +34,12 @@ WIDE_REGISTERS = 128
 
 
 def accumulate(
-    source: torch.Tensor,
-    target: torch.Tensor,
-    bands: Bands,
-    *,
-    add: bool,
-    lengths_sq: tuple[torch.Tensor, torch.Tensor] | None = None,
+    source: torch.Tensor, target: torch.Tensor, bands: Bands, *, add: bool, lengths_sq: Lengths | None = None
 ) -> None:
-    """Write to `target` (or add to it) the sum over sources that `bands` describes.
-
-    source: (slice, y, x) or, transposed, (view, v, u), contiguous; target: the other, same dtype.
-    lengths_sq: (view, v) and (view, u), same dtype, to scale the sum by the square root of their sums.
-    """
-    n_sources, source_rows, source_columns = source.shape
+    """Write to `target` (or add to it) the sum over sources; see `footprint`."""
     n_targets, target_rows, target_columns = target.shape
     single = source.dtype == torch.float32
-    taps = min(bands.reach(COLUMNS, n_targets=target_columns), source_columns)
+    taps = min(bands.reach(COLUMNS, n_targets=target_columns), source.shape[2])
     narrow = taps <= NARROW_TAPS or not single
     tile_rows = 16 if narrow else 32
     tile_columns = TILE_COLUMNS if single else TILE_COLUMNS // 2
@@ -65,12 +55,8 @@ def accumulate(
         bands.on(source.device),
         rows_sq,
         columns_sq,
-        n_sources,
-        n_targets,
-        source_rows,
-        source_columns,
-        target_rows,
-        target_columns,
+        *source.shape,
+        *target.shape,
         step,
         TRANSPOSED=bands.transposed,
         ADD=add,
@@ -122,9 +108,9 @@ def _accumulate(
     rows_sq,
     columns_sq,
     n_sources,
-    n_targets,
     source_rows,
     source_columns,
+    n_targets,
     target_rows,
     target_columns,
     row_step,

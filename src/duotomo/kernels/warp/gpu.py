@@ -42,6 +42,8 @@ from duotomo.kernels.warp.gpu_volumes import (
     own_voxels,
     plane_offset,
     read_slopes,
+    store_three,
+    tap_row,
     tap_weights,
 )
 from duotomo.kernels.warp.point_map import PointMap
@@ -228,19 +230,13 @@ def _gather(
         w_z, w_y, w_x = tap_weights(t_z, CUBIC), tap_weights(t_y, CUBIC), tap_weights(t_x, CUBIC)
         total = 0 * t_z
         for i in tl.static_range(TAPS):
-            to_z = i_z - BACK + i
-            in_z = inside & (to_z >= 0) & (to_z < v_z)
             for j in tl.static_range(TAPS):
-                to_y = i_y - BACK + j
-                in_y = in_z & (to_y >= 0) & (to_y < v_y)
-                row = to_z * v_y + to_y
-                if WIDE:
-                    row = row.to(tl.int64)
+                row, in_row = tap_row(i_z - BACK + i, i_y - BACK + j, v_z, v_y, inside, WIDE)
                 line = volume + row * v_x + i_x - BACK
                 value = 0 * t_z
                 for m in tl.static_range(TAPS):
                     to_x = i_x - BACK + m
-                    f = tl.load(line + m, mask=in_y & (to_x >= 0) & (to_x < v_x), other=0.0)
+                    f = tl.load(line + m, mask=in_row & (to_x >= 0) & (to_x < v_x), other=0.0)
                     value += w_x[m] * f
                 total += w_z[i] * w_y[j] * value
         tl.store(out + plane_offset(z, flat, n_y, n_x, WIDE), total, mask=inside)
@@ -328,18 +324,12 @@ def _spread_cubic(
         w_z, w_y, w_x = tap_weights(t_z, True), tap_weights(t_y, True), tap_weights(t_x, True)
         value = tl.load(image + plane_offset(z, flat, n_y, n_x, WIDE), mask=inside, other=0.0)
         for i in tl.static_range(4):
-            to_z = i_z - 1 + i
-            in_z = inside & (to_z >= 0) & (to_z < v_z)
             for j in tl.static_range(4):
-                to_y = i_y - 1 + j
-                in_y = in_z & (to_y >= 0) & (to_y < v_y)
-                row = to_z * v_y + to_y
-                if WIDE:
-                    row = row.to(tl.int64)
+                row, in_row = tap_row(i_z - 1 + i, i_y - 1 + j, v_z, v_y, inside, WIDE)
                 share = w_z[i] * w_y[j] * value
                 for m in tl.static_range(4):
                     to_x = i_x - 1 + m
-                    mask = in_y & (to_x >= 0) & (to_x < v_x)
+                    mask = in_row & (to_x >= 0) & (to_x < v_x)
                     _add(volume, row * v_x + to_x, share * w_x[m], factor, mask, FIXED)
 
 
@@ -353,9 +343,7 @@ def _slopes(
     for z in range(first, first + length):
         i_z, i_y, i_x, t_z, t_y, t_x = step_run(matrices, lattices, layout, start, first, z, y, x, N, ALIGNED)
         s_z, s_y, s_x = read_slopes(volume, i_z, i_y, i_x, t_z, t_y, t_x, v_z, v_y, v_x, inside, CUBIC, WIDE)
-        tl.store(out + plane_offset(z, flat, n_y, n_x, WIDE), s_z, mask=inside)
-        tl.store(out + plane_offset(n_z + z, flat, n_y, n_x, WIDE), s_y, mask=inside)
-        tl.store(out + plane_offset(2 * n_z + z, flat, n_y, n_x, WIDE), s_x, mask=inside)
+        store_three(out, s_z, s_y, s_x, z, flat, n_z, n_y, n_x, inside, WIDE)
 
 
 @triton.jit(do_not_specialize=SHAPES)
@@ -367,9 +355,7 @@ def _positions(
     start = start_run(matrices, lattices, layout, first, y, x, N, ALIGNED)
     for z in range(first, first + length):
         i_z, i_y, i_x, t_z, t_y, t_x = step_run(matrices, lattices, layout, start, first, z, y, x, N, ALIGNED)
-        tl.store(out + plane_offset(z, flat, n_y, n_x, WIDE), i_z + t_z, mask=inside)
-        tl.store(out + plane_offset(n_z + z, flat, n_y, n_x, WIDE), i_y + t_y, mask=inside)
-        tl.store(out + plane_offset(2 * n_z + z, flat, n_y, n_x, WIDE), i_x + t_x, mask=inside)
+        store_three(out, i_z + t_z, i_y + t_y, i_x + t_x, z, flat, n_z, n_y, n_x, inside, WIDE)
 
 
 @triton.jit(do_not_specialize=SHAPES)

@@ -7,7 +7,7 @@ import triton.language as tl
 
 from duotomo.kernels.warp.gpu_lattices import (
     add_slopes,
-    below,
+    cell_below,
     displacement,
     four_splines,
     lattice_layout,
@@ -21,7 +21,7 @@ from duotomo.kernels.warp.gpu_matrices import (
 )
 from duotomo.kernels.warp.gpu_places import (
     carry,
-    split_place,
+    split_places,
     start_run,
     step_run,
     z_weights,
@@ -57,9 +57,7 @@ def differentiate_block(
             b_z, b_y, b_x = turn(matrices, k + 1, c_z, c_y, c_x)
             c_z, c_y, c_x = a_z + b_z, a_y + b_y, a_x + b_x
             p_z, p_y, p_x = apply_matrix(matrices, k + 1, p_z, p_y, p_x)
-        i_z, t_z = split_place(p_z, T)
-        i_y, t_y = split_place(p_y, T)
-        i_x, t_x = split_place(p_x, T)
+        i_z, i_y, i_x, t_z, t_y, t_x = split_places(p_z, p_y, p_x, T)
         s_z, s_y, s_x = read_slopes(volume, i_z, i_y, i_x, t_z, t_y, t_x, v_z, v_y, v_x, inside, CUBIC, WIDE)
         total = s_z * c_z.to(T) + s_y * c_y.to(T) + s_x * c_x.to(T)
         tl.store(out + plane_offset(z, flat, n_y, n_x, WIDE), total, mask=inside)
@@ -114,9 +112,7 @@ def _pulled(
             if not AFTER_LATTICE and k + 1 == FROM:
                 q_z, q_y, q_x = p_z, p_y, p_x
             p_z, p_y, p_x = apply_matrix(matrices, k + 1, p_z, p_y, p_x)
-        i_z, t_z = split_place(p_z, T)
-        i_y, t_y = split_place(p_y, T)
-        i_x, t_x = split_place(p_x, T)
+        i_z, i_y, i_x, t_z, t_y, t_x = split_places(p_z, p_y, p_x, T)
         s_z, s_y, s_x = read_slopes(volume, i_z, i_y, i_x, t_z, t_y, t_x, v_z, v_y, v_x, inside, CUBIC, WIDE)
         s_z, s_y, s_x = s_z * value, s_y * value, s_x * value
         g_z = s_z * a_z + s_y * a_y + s_x * a_x
@@ -187,9 +183,7 @@ def pull_lattice(
             volume, value, matrices, lattices, layout, start, first, z, y, x, v_z, v_y, v_x, inside,
             N, ALIGNED, WIDE, CUBIC, FROM, True,
         )  # fmt: skip
-        i_z, t_z = below(q_z, l_z - 8, 3, T)
-        i_y, t_y = below(q_y, l_y - 8, 3, T)
-        i_x, t_x = below(q_x, l_x - 8, 3, T)
+        i_z, i_y, i_x, t_z, t_y, t_x = cell_below(q_z, q_y, q_x, l_z, l_y, l_x, T)
         w_z, w_y, w_x = spline_weights(t_z, taps), spline_weights(t_y, taps), spline_weights(t_x, taps)
         for i in range(4):
             for j in range(4):
@@ -255,9 +249,7 @@ def pull_cells(
     w_x = four_splines(matrix_row(matrices, 0, 2, first, 0, tl.load(columns) + along), taps, T)
     # The control points are those of the tile's first voxel.
     q_z, q_y, q_x = apply_matrix(matrices, 0, first, tl.load(rows), tl.load(columns))
-    i_z, _ = below(q_z, l_z - 8, 3, T)
-    i_y, _ = below(q_y, l_y - 8, 3, T)
-    i_x, _ = below(q_x, l_x - 8, 3, T)
+    i_z, i_y, i_x, _, _, _ = cell_below(q_z, q_y, q_x, l_z, l_y, l_x, T)
     to = sums + offset + ((i_z + 3) * l_y + i_y + 3) * l_x + i_x + 3
     factor = tl.load(scale)
     step, size = l_y * l_x, l_z * l_y * l_x

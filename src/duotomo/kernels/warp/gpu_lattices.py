@@ -61,6 +61,15 @@ def below(at, n, pad, T: tl.constexpr):
 
 
 @triton.jit
+def cell_below(z, y, x, n_z, n_y, n_x, T: tl.constexpr):
+    """Return the control points below places of a packed lattice, without its padding, and the fractions."""
+    i_z, t_z = below(z, n_z - 8, 3, T)
+    i_y, t_y = below(y, n_y - 8, 3, T)
+    i_x, t_x = below(x, n_x - 8, 3, T)
+    return i_z, i_y, i_x, t_z, t_y, t_x
+
+
+@triton.jit
 def lattice_layout(layout, k: tl.constexpr):
     m = layout + 5 * k
     return tl.load(m), tl.load(m + 1), tl.load(m + 2), tl.load(m + 3), tl.load(m + 4)
@@ -71,9 +80,7 @@ def displacement(lattices, layout, k: tl.constexpr, z, y, x):
     """Return u at places of lattice k, by component. Lattices have four zeros around them (PAD)."""
     T: tl.constexpr = lattices.dtype.element_ty
     offset, n_z, n_y, n_x, taps = lattice_layout(layout, k)
-    i_z, t_z = below(z, n_z - 8, 3, T)
-    i_y, t_y = below(y, n_y - 8, 3, T)
-    i_x, t_x = below(x, n_x - 8, 3, T)
+    i_z, i_y, i_x, t_z, t_y, t_x = cell_below(z, y, x, n_z, n_y, n_x, T)
     w_z, w_y, w_x = spline_weights(t_z, taps), spline_weights(t_y, taps), spline_weights(t_x, taps)
     u_z, u_y, u_x = 0 * t_z, 0 * t_z, 0 * t_z
     size = n_z * n_y * n_x
@@ -105,9 +112,7 @@ def sum_planes(lattices, layout, matrices, z, y, x):
     T: tl.constexpr = lattices.dtype.element_ty
     offset, n_z, n_y, n_x, taps = lattice_layout(layout, 0)
     l_z, l_y, l_x = apply_matrix(matrices, 0, z, y, x)
-    i_z, _ = below(l_z, n_z - 8, 3, T)
-    i_y, t_y = below(l_y, n_y - 8, 3, T)
-    i_x, t_x = below(l_x, n_x - 8, 3, T)
+    i_z, i_y, i_x, _, t_y, t_x = cell_below(l_z, l_y, l_x, n_z, n_y, n_x, T)
     w_y, w_x = spline_weights(t_y, taps), spline_weights(t_x, taps)
     plane = n_y * n_x
     size = n_z * plane
@@ -139,9 +144,7 @@ def add_slopes(lattices, layout, k: tl.constexpr, z, y, x, d_z, d_y, d_x):
     """Return `d + u'(l) d` for a direction d at places l of lattice k."""
     T: tl.constexpr = lattices.dtype.element_ty
     offset, n_z, n_y, n_x, taps = lattice_layout(layout, k)
-    i_z, t_z = below(z, n_z - 8, 3, T)
-    i_y, t_y = below(y, n_y - 8, 3, T)
-    i_x, t_x = below(x, n_x - 8, 3, T)
+    i_z, i_y, i_x, t_z, t_y, t_x = cell_below(z, y, x, n_z, n_y, n_x, T)
     w_z, w_y, w_x = spline_weights(t_z, taps), spline_weights(t_y, taps), spline_weights(t_x, taps)
     s_z, s_y, s_x = spline_slopes(t_z, taps), spline_slopes(t_y, taps), spline_slopes(t_x, taps)
     out_z, out_y, out_x = d_z, d_y, d_x

@@ -25,6 +25,15 @@ def split_place(p, T: tl.constexpr):
 
 
 @triton.jit
+def split_places(z, y, x, T: tl.constexpr):
+    """Return three whole numbers, and then three ways."""
+    i_z, t_z = split_place(z, T)
+    i_y, t_y = split_place(y, T)
+    i_x, t_x = split_place(x, T)
+    return i_z, i_y, i_x, t_z, t_y, t_x
+
+
+@triton.jit
 def turn_plane(planes, matrices, c: tl.constexpr, i: tl.constexpr):
     """Return the i-th plane's displacement along axis c behind the last matrix."""
     T: tl.constexpr = planes[0].dtype
@@ -42,16 +51,11 @@ def start_run(matrices, lattices, layout, first, y, x, N: tl.constexpr, ALIGNED:
     T: tl.constexpr = lattices.dtype.element_ty
     if N == 0:
         p_z, p_y, p_x = apply_matrix(matrices, 0, first, y, x)
-        i_z, t_z = split_place(p_z, T)
-        i_y, t_y = split_place(p_y, T)
-        i_x, t_x = split_place(p_x, T)
-        return i_z, i_y, i_x, t_z, t_y, t_x
+        return split_places(p_z, p_y, p_x, T)
     elif ALIGNED:
         q_z, q_y, q_x = apply_matrix(matrices, 0, first, y, x)
         p_z, p_y, p_x = apply_matrix(matrices, 1, q_z, q_y, q_x)
-        i_z, t_z = split_place(p_z, T)
-        i_y, t_y = split_place(p_y, T)
-        i_x, t_x = split_place(p_x, T)
+        i_z, i_y, i_x, t_z, t_y, t_x = split_places(p_z, p_y, p_x, T)
         a = sum_planes(lattices, layout, matrices, first, y, x)
         return (
             i_z, i_y, i_x, t_z, t_y, t_x,
@@ -108,10 +112,7 @@ def step_run(matrices, lattices, layout, start, first, z, y, x, N: tl.constexpr,
         for k in tl.static_range(N):
             u_z, u_y, u_x = displacement(lattices, layout, k, p_z, p_y, p_x)
             p_z, p_y, p_x = apply_matrix(matrices, k + 1, p_z + u_z, p_y + u_y, p_x + u_x)
-        i_z, t_z = split_place(p_z, T)
-        i_y, t_y = split_place(p_y, T)
-        i_x, t_x = split_place(p_x, T)
-        return i_z, i_y, i_x, t_z, t_y, t_x
+        return split_places(p_z, p_y, p_x, T)
 
 
 @triton.jit

@@ -38,6 +38,15 @@ def tap_slopes(t, CUBIC: tl.constexpr):
 
 
 @triton.jit
+def tap_row(z, y, v_z, v_y, inside, WIDE: tl.constexpr):
+    """Return the number of a row of voxels, and where it lies inside the volume."""
+    row = z * v_y + y
+    if WIDE:
+        row = row.to(tl.int64)
+    return row, inside & (z >= 0) & (z < v_z) & (y >= 0) & (y < v_y)
+
+
+@triton.jit
 def read_slopes(
     volume, i_z, i_y, i_x, t_z, t_y, t_x, v_z, v_y, v_x, inside, CUBIC: tl.constexpr, WIDE: tl.constexpr
 ):
@@ -48,19 +57,13 @@ def read_slopes(
     d_z, d_y, d_x = tap_slopes(t_z, CUBIC), tap_slopes(t_y, CUBIC), tap_slopes(t_x, CUBIC)
     s_z, s_y, s_x = 0 * t_z, 0 * t_z, 0 * t_z
     for i in tl.static_range(TAPS):
-        to_z = i_z - BACK + i
-        in_z = inside & (to_z >= 0) & (to_z < v_z)
         for j in tl.static_range(TAPS):
-            to_y = i_y - BACK + j
-            in_y = in_z & (to_y >= 0) & (to_y < v_y)
-            row = to_z * v_y + to_y
-            if WIDE:
-                row = row.to(tl.int64)
+            row, in_row = tap_row(i_z - BACK + i, i_y - BACK + j, v_z, v_y, inside, WIDE)
             line = volume + row * v_x + i_x - BACK
             value, slope = 0 * t_z, 0 * t_z
             for m in tl.static_range(TAPS):
                 to_x = i_x - BACK + m
-                f = tl.load(line + m, mask=in_y & (to_x >= 0) & (to_x < v_x), other=0.0)
+                f = tl.load(line + m, mask=in_row & (to_x >= 0) & (to_x < v_x), other=0.0)
                 value += w_x[m] * f
                 slope += d_x[m] * f
             s_z += d_z[i] * w_y[j] * value
@@ -82,6 +85,14 @@ def own_voxels(runs, n_y, n_x, BLOCK: tl.constexpr):
         tl.load(runs + 2 * run),
         tl.load(runs + 2 * run + 1),
     )
+
+
+@triton.jit
+def store_three(out, a, b, c, z, flat, n_z, n_y, n_x, inside, WIDE: tl.constexpr):
+    """Write three images of a block's voxels, one behind the other."""
+    tl.store(out + plane_offset(z, flat, n_y, n_x, WIDE), a, mask=inside)
+    tl.store(out + plane_offset(n_z + z, flat, n_y, n_x, WIDE), b, mask=inside)
+    tl.store(out + plane_offset(2 * n_z + z, flat, n_y, n_x, WIDE), c, mask=inside)
 
 
 @triton.jit
