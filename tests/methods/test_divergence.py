@@ -17,7 +17,8 @@ from duotomo.objectives import JointMisfit, SumOfSquares
 from duotomo.objectives.joint_parts import ParamsPart, VolumePart
 from duotomo.solvers import Status
 from duotomo.transforms import Rigid
-from tests.methods.studies import GRID, Memory, shifted, short, stages, study
+from tests.cases.studies import GRID, shifted, study
+from tests.methods.runs import Memory, short, stages
 
 MOTION = shifted(4.0, -2.0, 1.0)
 

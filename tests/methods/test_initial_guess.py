@@ -15,17 +15,11 @@ from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.methods import Study, Visit, centroid_mm, initial_translations_mm
 from duotomo.methods.initial_guess import initial_params
 from duotomo.phantoms import Ellipsoid
-from tests.methods.studies import GRID, SCAN, seen, shifted, study
+from tests.cases.scans import arc
+from tests.cases.studies import GRID, SCAN, seen, shifted, study
 from tests.strategies import sixteenths
 
-WIDE = Acquisition.arc(
-    n_views=9,
-    angle_range_rad=radians(50),
-    source_to_detector_mm=660.0,
-    pivot_height_mm=0.0,
-    detector_shape=(40, 60),
-    pixel_spacing_mm=(2.0, 2.0),
-)
+WIDE = arc((40, 60), 2.0, n_views=9)
 OTHER = Acquisition.arc(
     n_views=5,
     angle_range_rad=radians(15),

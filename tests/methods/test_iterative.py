@@ -21,12 +21,8 @@ from duotomo.methods import (
 from duotomo.methods.sequential import one_visit
 from duotomo.objectives import CrossCorrelation
 from duotomo.solvers import Status, Step
-from tests.methods.studies import GRID, WEAK, error_mm, seen, shifted, short, stages, study, turned
-
-SHIFT = shifted(5.0, -3.0, 4.0)
-TURN = turned(3.0, 8.0, -4.0, translation_mm=(4.0, -2.0, 3.0))
-VOXEL_MM = GRID.spacing_mm[0]
-OWN = VolumeGrid(shape=(15, 16, 17), spacing_mm=(3.0, 3.0, 3.0), center_mm=(27.0, 22.0, -4.0))
+from tests.cases.studies import GRID, seen, shifted, study
+from tests.methods.runs import OWN, SHIFT, TURN, VOXEL_MM, WEAK, error_mm, short, stages
 
 
 class Counting:

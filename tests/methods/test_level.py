@@ -15,7 +15,7 @@ from duotomo.methods import Study, Visit
 from duotomo.methods.level import Level, block_mean, coarsening, resampled
 from duotomo.methods.schedule import LEAST_VOXELS, pyramid
 from duotomo.operators import Projector
-from tests.methods.studies import GRID, SCAN, seen, shifted, study, truth
+from tests.cases.studies import GRID, SCAN, seen, shifted, study, truth
 
 factors = st.tuples(*[st.integers(1, 4)] * 3)
 

@@ -11,7 +11,8 @@ import pytest
 
 from duotomo.methods import Alternating, Coupled, Settings, memory_bytes
 from duotomo.transforms import Affine
-from tests.methods.studies import GRID, MODELS, shifted, study
+from tests.cases.studies import GRID, shifted, study
+from tests.methods.runs import MODELS
 
 MEASURED = """
 from contextlib import suppress
@@ -19,7 +20,7 @@ from pathlib import Path
 from duotomo.methods import Settings, Stage, Study, Visit, memory_bytes, simultaneous
 from duotomo.operators import Projector
 from duotomo.transforms import Affine
-from tests.methods.studies import GRID, SCAN, truth
+from tests.cases.studies import GRID, SCAN, truth
 
 def peak_bytes(n, n_steps):
     grid = GRID.refine(n)

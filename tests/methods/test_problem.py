@@ -9,12 +9,12 @@ import torch
 
 from duotomo.methods import NO_PRIORS, Priors, Study
 from duotomo.methods.level import Level
-from duotomo.methods.preconditioner import diagonal_estimate
-from duotomo.methods.problem import Problem
+from duotomo.methods.problem import Problem, diagonal_estimate
 from duotomo.methods.scales import scales_of
 from duotomo.objectives import Nonnegativity, TotalVariation
 from duotomo.transforms.transform import FEW_PARAMS
-from tests.methods.studies import GRID, MODELS, shifted, study, truth
+from tests.cases.studies import GRID, shifted, study, truth
+from tests.methods.runs import MODELS
 
 NAMES = ["rigid", "bspline:4,4,4"]
 SMALL = (2, 2, 2)

@@ -11,8 +11,11 @@ from duotomo.geometry import VolumeGrid
 from duotomo.methods import Study, quality
 from duotomo.methods.quality import moved, quality_of
 from duotomo.operators import Projector
-from duotomo.transforms import Affine, BSpline, Translation
+from duotomo.transforms import Affine, BSpline, Motion
+from tests.cases.studies import shifted
 from tests.cli.tiny import GRID, SCAN, SHIFT_MM, tiny_study
+
+SHIFT = shifted(*SHIFT_MM, grid=GRID)
 
 
 def body() -> torch.Tensor:
@@ -24,10 +27,8 @@ def body() -> torch.Tensor:
 
 def study(**changes: torch.Tensor) -> Study:
     """Return two visits without noise, the second moved."""
-    shift = Translation(GRID)
-    params = shift.params(translation_mm=SHIFT_MM)
     projector = Projector(grid=GRID, acquisition=SCAN)
-    data = (projector(body()), projector(shift.warp(params, GRID, GRID)(body())))
+    data = (projector(body()), projector(SHIFT.warp()(body())))
     given = tiny_study()
     visits = tuple(
         replace(visit, projections=views, **changes) for visit, views in zip(given.visits, data, strict=True)
@@ -35,13 +36,8 @@ def study(**changes: torch.Tensor) -> Study:
     return Study(grid=GRID, visits=visits)
 
 
-def motion() -> list[tuple[Translation, torch.Tensor]]:
-    shift = Translation(GRID)
-    return [(shift, shift.params(translation_mm=SHIFT_MM))]
-
-
 def test_the_truth_leaves_nothing_unexplained() -> None:
-    found = quality_of(study(), body(), GRID, motion())
+    found = quality_of(study(), body(), GRID, [SHIFT])
     assert len(found.residual_by_view) == 2
     assert all(len(views) == SCAN.n_views for views in found.residual_by_view)
     assert max(max(views) for views in found.residual_by_view) < 1e-5
@@ -52,8 +48,7 @@ def test_the_truth_leaves_nothing_unexplained() -> None:
 
 
 def test_a_wrong_motion_leaves_residuals_in_its_visit_alone() -> None:
-    shift = Translation(GRID)
-    found = quality_of(study(), body(), GRID, [(shift, shift.identity())])
+    found = quality_of(study(), body(), GRID, [shifted(0.0, 0.0, 0.0, grid=GRID)])
     reference, moving = found.residual_by_view
     assert max(reference) < 1e-5
     assert min(moving) > 1e-2
@@ -64,7 +59,7 @@ def test_the_rms_is_that_of_each_view() -> None:
     views = given.reference.projections.clone()
     views[2] += 0.3
     changed = Study(grid=GRID, visits=(replace(given.reference, projections=views), *given.moving))
-    found = quality_of(changed, body(), GRID, motion()).residual_by_view[0]
+    found = quality_of(changed, body(), GRID, [SHIFT]).residual_by_view[0]
     assert found[2] == pytest.approx(0.3, abs=1e-4)
     assert max(found[:2]) < 1e-5
 
@@ -77,7 +72,7 @@ def test_weights_scale_residuals_and_leave_rays_out() -> None:
     views[:, :10] = 100.0
     views[:, 10:] += 0.5
     changed = Study(grid=GRID, visits=(replace(given.reference, projections=views), *given.moving))
-    found = quality_of(changed, body(), GRID, motion()).residual_by_view[0]
+    found = quality_of(changed, body(), GRID, [SHIFT]).residual_by_view[0]
     assert found == pytest.approx([1.0] * SCAN.n_views, abs=1e-3)
 
 
@@ -98,10 +93,10 @@ def test_folds_are_counted_wherever_they_are(monkeypatch: pytest.MonkeyPatch) ->
     spline = BSpline.over(GRID, (5, 5, 5))
     generator = torch.Generator().manual_seed(1)
     params = 10 * torch.randn(spline.n_params, generator=generator, dtype=torch.float64)
-    whole = moved(body(), GRID, GRID, spline, params)
+    whole = moved(body(), GRID, GRID, Motion(spline, params))
     # In pieces it is the same as at once.
     monkeypatch.setattr(quality, "MOST_AT_ONCE", 300)
-    pieces = moved(body(), GRID, GRID, spline, params)
+    pieces = moved(body(), GRID, GRID, Motion(spline, params))
     assert whole.folded_voxels == pieces.folded_voxels > 0
     assert pieces.mean_mm == pytest.approx(whole.mean_mm)
     assert pieces.largest_mm == pytest.approx(whole.largest_mm)
@@ -111,12 +106,12 @@ def test_folds_are_counted_wherever_they_are(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_displacements_are_those_of_tissue() -> None:
     affine = Affine(GRID)
-    stretched = affine.params(matrix=torch.eye(3) * 1.5, translation_mm=(0.0, 0.0, 0.0))
-    inside = moved(body(), GRID, GRID, affine, stretched)
-    everywhere = moved(torch.ones(GRID.shape), GRID, GRID, affine, stretched)
+    stretched = Motion(affine, affine.params(matrix=torch.eye(3) * 1.5, translation_mm=(0.0, 0.0, 0.0)))
+    inside = moved(body(), GRID, GRID, stretched)
+    everywhere = moved(torch.ones(GRID.shape), GRID, GRID, stretched)
     assert inside.largest_mm < 0.6 * everywhere.largest_mm
     # Without tissue there is still an answer.
-    assert moved(torch.zeros(GRID.shape), GRID, GRID, affine, stretched).largest_mm > inside.largest_mm
+    assert moved(torch.zeros(GRID.shape), GRID, GRID, stretched).largest_mm > inside.largest_mm
 
 
 def test_json_has_no_numbers_that_are_not_numbers() -> None:
@@ -134,6 +129,6 @@ def test_json_has_no_numbers_that_are_not_numbers() -> None:
 def test_a_coarser_volume_is_checked_against_the_same_data() -> None:
     coarse = GRID.coarsen(2)
     volume = body()[::2, ::2, ::2]
-    found = quality_of(study(), volume, coarse, motion())
+    found = quality_of(study(), volume, coarse, [SHIFT])
     assert max(max(views) for views in found.residual_by_view) < 0.3
     assert isinstance(coarse, VolumeGrid)

@@ -21,7 +21,8 @@ from duotomo.methods import (
     with_known_motion,
 )
 from duotomo.solvers import Step
-from tests.methods.studies import Memory, seen, shifted, short, study
+from tests.cases.studies import seen, shifted, study
+from tests.methods.runs import Memory, short
 
 MOTIONS = (shifted(4.0, -2.0, 1.0), shifted(-3.0, 1.0, 2.0))
 Method = Callable[..., Result]

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.geometry import VolumeGrid
 from duotomo.methods import (
     Settings,
     Study,
@@ -22,12 +21,8 @@ from duotomo.methods.sequential import one_visit
 from duotomo.objectives import Bending, CrossCorrelation, SumOfSquares
 from duotomo.solvers import Step
 from duotomo.transforms import BSpline, Motion, Rigid, Translation
-from tests.methods.studies import GRID, error_mm, seen, shifted, short, stages, study, truth, turned
-
-SHIFT = shifted(5.0, -3.0, 4.0)
-TURN = turned(3.0, 8.0, -4.0, translation_mm=(4.0, -2.0, 3.0))
-VOXEL_MM = GRID.spacing_mm[0]
-OWN = VolumeGrid(shape=(15, 16, 17), spacing_mm=(3.0, 3.0, 3.0), center_mm=(27.0, 22.0, -4.0))
+from tests.cases.studies import GRID, seen, shifted, study, truth
+from tests.methods.runs import OWN, SHIFT, TURN, VOXEL_MM, error_mm, short, stages
 
 
 def test_every_volume_is_that_of_its_visit_alone() -> None:

@@ -11,7 +11,7 @@ import torch
 
 from duotomo import methods, transforms
 from duotomo.errors import DuotomoError
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.methods import (
     Alternating,
     Coupled,
@@ -25,17 +25,11 @@ from duotomo.methods import (
 )
 from duotomo.methods.schedule import pyramid
 from duotomo.transforms import Affine, BSpline, Model, Rigid, Translation, Velocity, chain, model_name
-from tests.methods.studies import MODELS
+from tests.cases.scans import arc
+from tests.methods.runs import MODELS
 
 GRID = VolumeGrid.on_detector((40, 44, 48), (1.0, 1.0, 1.0))
-ONE_VIEW = Acquisition.arc(
-    n_views=1,
-    angle_range_rad=0.0,
-    source_to_detector_mm=660.0,
-    pivot_height_mm=0.0,
-    detector_shape=(8, 8),
-    pixel_spacing_mm=(1.0, 1.0),
-)
+ONE_VIEW = arc((8, 8), 1.0, n_views=1, degrees=0)
 NAMES = ["translation", "rigid", "affine", "bspline:5,5,5"]
 
 

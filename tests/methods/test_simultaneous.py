@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from math import radians
 
 import pytest
 import torch
 
 from duotomo.errors import DuotomoError, GeometryError
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.methods import (
     Alternating,
     Coupled,
@@ -24,35 +23,12 @@ from duotomo.methods import (
     with_known_motion,
 )
 from duotomo.solvers import Status
-from duotomo.transforms import Affine, BSpline, Model, Rigid, Velocity, chain, model_name
-from tests.methods.studies import (
-    GRID,
-    SCAN,
-    WEAK,
-    Motion,
-    error_mm,
-    seen,
-    shifted,
-    short,
-    stages,
-    study,
-    truth,
-    turned,
-)
+from duotomo.transforms import Affine, BSpline, Model, Motion, Rigid, Velocity, chain, model_name
+from tests.cases.scans import arc
+from tests.cases.studies import GRID, SCAN, seen, shifted, study, truth
+from tests.methods.runs import SHIFT, TURN, VOXEL_MM, WEAK, error_mm, short, stages
 
-SHIFT = shifted(5.0, -3.0, 4.0)
-TURN = turned(3.0, 8.0, -4.0, translation_mm=(4.0, -2.0, 3.0))
-VOXEL_MM = GRID.spacing_mm[0]
-
-OTHER_SCAN = Acquisition.arc(
-    n_views=9,
-    angle_range_rad=radians(40),
-    detector_tilt_range_rad=radians(4),
-    source_to_detector_mm=700.0,
-    pivot_height_mm=0.0,
-    detector_shape=(24, 36),
-    pixel_spacing_mm=(2.5, 2.0),
-)
+OTHER_SCAN = arc((24, 36), (2.5, 2.0), n_views=9, degrees=40, tilt_deg=4, source_to_detector_mm=700.0)
 OTHER_GRID = VolumeGrid(shape=(17, 15, 18), spacing_mm=(2.5, 3.0, 3.0), center_mm=(25.0, 22.0, -4.0))
 
 

@@ -10,7 +10,7 @@ import torch
 from duotomo.errors import DeviceError, DtypeError, DuotomoError, GeometryError, NonFiniteError, ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import Study, Visit
-from tests.methods.studies import GRID, SCAN, seen
+from tests.cases.studies import GRID, SCAN, seen
 
 ONES = torch.ones(SCAN.shape)
 
