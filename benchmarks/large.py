@@ -9,7 +9,6 @@ timed by itself, for the shares. What is left is overhead: the quasi-Newton meth
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from duotomo.geometry import Acquisition, VolumeGrid
+from benchmarks.cases import sweep
+from duotomo.geometry import VolumeGrid
 from duotomo.methods import Settings, Study, Visit, simultaneous
 from duotomo.objectives import Bending, Nonnegativity, TotalVariation
 from duotomo.operators import Projector, Warp
@@ -27,14 +27,7 @@ from duotomo.phantoms import Ellipsoid, Toroid
 from duotomo.transforms import Affine, BSpline, Motion, Transform
 
 GRID = VolumeGrid.on_detector((208, 208, 511), (0.215, 0.215, 0.215), gap_mm=5.0)
-ACQUISITION = Acquisition.arc(
-    n_views=11,
-    angle_range_rad=math.radians(50),
-    source_to_detector_mm=660.0,
-    pivot_height_mm=0.0,
-    detector_shape=(256, 768),
-    pixel_spacing_mm=(0.215, 0.215),
-)
+ACQUISITION = sweep(n_views=11, detector_shape=(256, 768), pixel_mm=0.215)
 _Z, _Y, _X = GRID.center_mm
 PHANTOM = Toroid(
     center_mm=(_X, _Y, _Z),

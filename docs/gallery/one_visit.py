@@ -5,12 +5,11 @@ Run as `python docs/gallery/one_visit.py`; it writes one_visit.png next to itsel
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import torch
 
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid, paper
 from duotomo.phantoms import EllipticCylinder, Toroid
 from duotomo.reconstruct import FilteredBackProjection, Sart, TvLeastSquares, reconstruct
 from duotomo.report.slices import draw_slices
@@ -22,14 +21,8 @@ def draw(path: Path, *, quick: bool = False) -> dict[str, float]:
     spacing_mm = 3.5 if quick else 1.4
     n = round(70 / spacing_mm)
     grid = VolumeGrid.on_detector((n, n, n), (spacing_mm,) * 3, gap_mm=5.0)
-    acquisition = Acquisition.arc(
-        n_views=11,
-        angle_range_rad=math.radians(50),
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        detector_shape=(round(84 / spacing_mm), round(168 / spacing_mm)),
-        pixel_spacing_mm=(spacing_mm, spacing_mm),
-    )
+    detector_shape = (round(84 / spacing_mm), round(168 / spacing_mm))
+    acquisition = paper(detector_shape=detector_shape, pixel_mm=spacing_mm)
     z, y, x = grid.center_mm
     body = EllipticCylinder(center_mm=(x, y, z), radii_mm=(32.0, 32.0), height_mm=70.0, value=0.046)
     ring = Toroid(center_mm=(x, y, z), major_radius_mm=16.0, minor_radius_mm=7.0, value=0.034, body=body)

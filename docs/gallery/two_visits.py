@@ -5,12 +5,11 @@ Run as `python docs/gallery/two_visits.py`; it writes two_visits.png next to its
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import torch
 
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid, paper
 from duotomo.methods import Settings, Study, Visit, simultaneous
 from duotomo.phantoms import EllipticCylinder, Toroid
 from duotomo.report.slices import draw_slices
@@ -23,14 +22,8 @@ def draw(path: Path, *, quick: bool = False) -> dict[str, float]:
     spacing_mm = 4.0 if quick else 2.0
     n = round(72 / spacing_mm)
     grid = VolumeGrid.on_detector((n, n, n), (spacing_mm,) * 3, gap_mm=5.0)
-    acquisition = Acquisition.arc(
-        n_views=11,
-        angle_range_rad=math.radians(50),
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        detector_shape=(round(88 / spacing_mm), round(172 / spacing_mm)),
-        pixel_spacing_mm=(spacing_mm, spacing_mm),
-    )
+    detector_shape = (round(88 / spacing_mm), round(172 / spacing_mm))
+    acquisition = paper(detector_shape=detector_shape, pixel_mm=spacing_mm)
     z, y, x = grid.center_mm
     body = EllipticCylinder(center_mm=(x, y, z), radii_mm=(30.0, 30.0), height_mm=60.0, value=0.046)
     ring = Toroid(center_mm=(x, y, z), major_radius_mm=15.0, minor_radius_mm=7.0, value=0.034, body=body)

@@ -83,20 +83,8 @@ def assert_page(out: Path) -> None:
 @needs_rtk
 def test_from_rtks_files_to_a_report(tmp_path: Path) -> None:
     path, out = scan_with_rtk(tmp_path, "scan", np.zeros(3)), tmp_path / "out"
-    ran = duotomo(
-        "reconstruct",
-        path,
-        "--method",
-        "sart",
-        "--steps",
-        "5",
-        "--voxel",
-        "2,2,2",
-        "--thickness",
-        48,
-        "--out",
-        out,
-    )
+    options = ["--method", "sart", "--steps", "5", "--voxel", "2,2,2", "--thickness", "48"]
+    ran = duotomo("reconstruct", path, *options, "--out", out)
     assert ran.code == 0, ran.err
     assert_page(out)
     saved = read_result(out)
@@ -111,20 +99,8 @@ def test_from_rtks_files_to_a_report(tmp_path: Path) -> None:
 def test_from_two_of_rtks_scans_to_a_report(tmp_path: Path) -> None:
     paths = [scan_with_rtk(tmp_path, "first", np.zeros(3)), scan_with_rtk(tmp_path, "second", SHIFT_MM)]
     out = tmp_path / "out"
-    ran = duotomo(
-        "joint",
-        *paths,
-        "--transform",
-        "translation",
-        "--voxel",
-        "3,3,3",
-        "--thickness",
-        48,
-        "--steps",
-        "12",
-        "--out",
-        out,
-    )
+    options = ["--transform", "translation", "--voxel", "3,3,3", "--thickness", "48", "--steps", "12"]
+    ran = duotomo("joint", *paths, *options, "--out", out)
     assert ran.code == 0, ran.err
     assert_page(out)
     saved = read_result(out)
@@ -154,31 +130,10 @@ def test_from_the_fdas_file_to_a_report(how: str, tmp_path: Path) -> None:
         (tmp_path / "fda.json").write_text(fda.to_json())
         words = ["--geometry", tmp_path / "fda.json"]
     else:
-        words = [
-            "--pixel-spacing",
-            "0.4,0.4",
-            "--source-to-detector",
-            "650",
-            "--source-to-pivot",
-            "605",
-            "--angles",
-            ",".join(map(str, angles)),
-        ]
-    ran = duotomo(
-        "reconstruct",
-        DATA / FILE,
-        *words,
-        "--thickness",
-        50,
-        "--method",
-        "cgls",
-        "--steps",
-        "10",
-        "--voxel",
-        "2,0.8,0.8",
-        "--out",
-        out,
-    )
+        words = ["--pixel-spacing", "0.4,0.4", "--source-to-detector", "650", "--source-to-pivot", "605"]
+        words += ["--angles", ",".join(map(str, angles))]
+    options = ["--thickness", "50", "--method", "cgls", "--steps", "10", "--voxel", "2,0.8,0.8"]
+    ran = duotomo("reconstruct", DATA / FILE, *words, *options, "--out", out)
     assert ran.code == 0, ran.err
     assert_page(out)
     saved = read_result(out)

@@ -6,25 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duotomo.errors import ShapeError
-from duotomo.geometry import (
-    Acquisition,
-    VolumeGrid,
-    pixel_to_world,
-    voxel_to_world,
-    world_to_pixel,
-    world_to_voxel,
-)
+from duotomo.geometry import VolumeGrid, pixel_to_world, voxel_to_world, world_to_pixel, world_to_voxel
+from tests.cases.scans import arc
 from tests.strategies import acquisitions, grids, scans, sixteenths
 
 GRID = VolumeGrid.on_detector((2, 3, 4), (1.0, 1.0, 1.0))
-SCAN = Acquisition.arc(
-    n_views=3,
-    angle_range_rad=0.5,
-    source_to_detector_mm=600.0,
-    pivot_height_mm=0.0,
-    detector_shape=(10, 20),
-    pixel_spacing_mm=(1.0, 1.0),
-)
+SCAN = arc((10, 20), 1.0, n_views=3, degrees=30, source_to_detector_mm=600.0)
 pixels = st.tuples(sixteenths(-10, 20), sixteenths(-10, 20))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numba
 import numpy as np
 import pytest
@@ -265,15 +263,6 @@ def test_forward_and_transposed_hold_the_same_weights(lean: float, scale: float,
     np.testing.assert_allclose(
         dense(footprints, voxels, pixels, True, dtype), forward, rtol=0, atol=share_of_a_pixel
     )
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    before = numba.get_num_threads()
-    if numba.config.NUMBA_NUM_THREADS < 2:
-        pytest.skip("needs two threads; Numba was started with one")
-    yield
-    numba.set_num_threads(before)
 
 
 @each_dtype

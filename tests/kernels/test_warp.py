@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numba
@@ -327,15 +326,6 @@ def test_keys_weights_keep_quadratics(power: int) -> None:
     torch.testing.assert_close(reference.keys_weights(t) @ taps, t**power)
     slope = power * t ** max(power - 1, 0)
     torch.testing.assert_close(reference.keys_weights(t, derivative=1) @ taps, slope)
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    before = numba.get_num_threads()
-    if numba.config.NUMBA_NUM_THREADS < 2:
-        pytest.skip("needs two threads; Numba was started with one")
-    yield
-    numba.set_num_threads(before)
 
 
 @each_dtype

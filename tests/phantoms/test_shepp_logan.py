@@ -149,10 +149,3 @@ def test_cube_without_size_is_refused(size_mm: float) -> None:
 def test_negative_attenuation_is_refused(value: float) -> None:
     with pytest.raises(GeometryError, match="SheppLogan: expected value >= 0 and finite; got"):
         replace(HEAD, value=value)
-
-
-def test_oversample_below_one_is_refused() -> None:
-    with pytest.raises(GeometryError, match=r"SheppLogan\.voxels: expected oversample >= 1; got 0"):
-        HEAD.voxels(GRID, oversample=0)
-    with pytest.raises(GeometryError, match=r"SheppLogan\.line_integrals: expected oversample >= 1; got 0"):
-        HEAD.line_integrals(SCAN, oversample=0)

@@ -229,11 +229,3 @@ def test_radii_must_be_positive(radius: float) -> None:
         replace(CYLINDER, height_mm=radius)
     with pytest.raises(GeometryError, match=r"Box: expected size_mm \(x, y, z\) > 0; got .*Give lengths"):
         replace(BOX, size_mm=(9.0, radius, 7.0))
-
-
-@SOLIDS
-def test_oversample_must_be_positive(solid: Solid) -> None:
-    with pytest.raises(GeometryError, match=r"voxels: expected oversample >= 1; got 0"):
-        solid.voxels(GRID, oversample=0)
-    with pytest.raises(GeometryError, match=r"line_integrals: expected oversample >= 1; got 0"):
-        solid.line_integrals(SCAN, oversample=0)

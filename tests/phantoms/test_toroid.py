@@ -242,10 +242,3 @@ def test_radii_that_make_no_ring_are_refused(minor_mm: float, major_mm: float) -
 def test_modulation_that_turns_negative_is_refused(modulation: float) -> None:
     with pytest.raises(GeometryError, match="Toroid: expected 0 <= modulation < 1"):
         replace(RING, modulation=modulation)
-
-
-def test_oversample_below_one_is_refused() -> None:
-    with pytest.raises(GeometryError, match=r"Toroid\.voxels: expected oversample >= 1; got 0"):
-        RING.voxels(GRID, oversample=0)
-    with pytest.raises(GeometryError, match=r"Toroid\.line_integrals: expected oversample >= 1; got 0"):
-        RING.line_integrals(SCAN, oversample=0)
