@@ -9,7 +9,7 @@ import torch
 
 from duotomo.reconstruct import reconstruct
 from duotomo.simulate import same_grid_noise_free, scan
-from duotomo.transforms import Rigid
+from duotomo.transforms import Motion, Rigid
 from tests.reconstruct.algorithms import EVERY
 from tests.reconstruct.visit import DATA, GRID, PHOTONS, SCAN, Body
 
@@ -43,7 +43,7 @@ def test_moved_visit_on_the_device_is_that_of_the_cpu() -> None:
     params = rigid.params(rotation_deg=(2.0, -8.0, 4.0), translation_mm=(1.0, 0.5, -2.0))
     here, there = (
         same_grid_noise_free(
-            Body(), GRID, SCAN, device=device, dtype=torch.float64, transform=rigid, params=params
+            Body(), GRID, SCAN, device=device, dtype=torch.float64, motion=Motion(rigid, params)
         )
         for device in ("cpu", "cuda")
     )
