@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duotomo.lazy import lazy_names
+from duotomo._lazy import lazy_names
 
 if TYPE_CHECKING:
     from duotomo.errors import (

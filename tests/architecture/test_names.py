@@ -37,14 +37,6 @@ def test_no_name_is_public_twice_with_different_meanings() -> None:
     assert twice == {}
 
 
-def test_no_public_name_differs_from_another_by_case_alone() -> None:
-    names = {name for package in public().values() for name in package}
-    by_case: dict[str, set[str]] = {}
-    for name in names:
-        by_case.setdefault(name.lower(), set()).add(name)
-    assert [sorted(group) for group in by_case.values() if len(group) > 1] == []
-
-
 def test_every_package_says_what_is_public() -> None:
     assert len(PACKAGES) >= 12
     assert all(names for names in public().values())

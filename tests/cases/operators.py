@@ -10,6 +10,7 @@ import torch
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import Counted, Gradient, LinearOperator, Projector, Weighting
 from duotomo.transforms import Transform
+from tests.cases.scans import arc
 from tests.cases.transforms import MOVING, REFERENCE, draw_params, transforms
 
 OperatorCase = tuple[str, Callable[[torch.dtype], LinearOperator]]
@@ -74,14 +75,7 @@ def operators() -> list[OperatorCase]:
     """Return the name and the builder of every case."""
     static, tilting = projector(sweep()), projector(sweep(tilt_rad=math.radians(10)))
     # The source is 20 mm above the slab's top: rays lean strongly, footprints are far wider than voxels.
-    near = Acquisition.arc(
-        n_views=2,
-        angle_range_rad=1.0,
-        source_to_detector_mm=30.0,
-        pivot_height_mm=0.0,
-        detector_shape=(9, 11),
-        pixel_spacing_mm=(0.9, 1.1),
-    )
+    near = arc((9, 11), (0.9, 1.1), n_views=2, degrees=math.degrees(1.0), source_to_detector_mm=30.0)
     seen = warp("affine", moving=GRID)
     column = VolumeGrid(shape=(5, 4, 1), spacing_mm=(1.5, 1.0, 4.0), center_mm=(8.0, 3.0, -1.0))
     return [

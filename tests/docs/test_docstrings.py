@@ -19,7 +19,7 @@ griffe = pytest.importorskip("griffe")
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-PRIVATE = {"kernels", "cli", "lazy", "notebook"}
+PRIVATE = {"kernels", "cli", "_lazy", "notebook"}
 """Parts that users do not call: loops, commands (they have --help), imports, views in notebooks."""
 MODULES = {path.stem for path in (SOURCE / "duotomo").glob("[a-z]*.py")}
 FOLDERS = {path.parent.name for path in (SOURCE / "duotomo").glob("*/__init__.py")}

@@ -7,22 +7,13 @@ import pytest
 import torch
 
 from duotomo import errors
-from duotomo.errors import (
-    DeviceError,
-    DtypeError,
-    DuotomoError,
-    GeometryError,
-    NonFiniteError,
-    ShapeError,
-    check_same,
-    check_tensor,
-)
+from duotomo.errors import DeviceError, DtypeError, DuotomoError, GeometryError, NonFiniteError, ShapeError
 
 SHAPE, AXES = (6, 14, 12), ("z", "y", "x")
 
 
 def check_volume(tensor, *, batch_ok=True):
-    check_tensor("Projector", "volume", tensor, shape=SHAPE, axes=AXES, batch_ok=batch_ok)
+    errors.check_tensor("Projector", "volume", tensor, shape=SHAPE, axes=AXES, batch_ok=batch_ok)
 
 
 @pytest.mark.parametrize("error", [GeometryError, ShapeError, DtypeError, DeviceError, NonFiniteError])
@@ -100,8 +91,8 @@ def test_finite_values_whose_sum_overflows_pass():
 
 
 def test_the_same_device_and_dtype_pass():
-    check_same("Warp", "volume", torch.zeros(2), device="cpu", dtype=torch.float32)
-    check_same("Warp", "volume", torch.zeros(2), device=torch.device("cpu"), dtype=torch.float32)
+    errors.check_same("Warp", "volume", torch.zeros(2), device="cpu", dtype=torch.float32)
+    errors.check_same("Warp", "volume", torch.zeros(2), device=torch.device("cpu"), dtype=torch.float32)
 
 
 @pytest.mark.parametrize("index", [0, 3])
@@ -110,18 +101,18 @@ def test_a_device_without_index_takes_every_index(index):
         device = torch.device("cuda", index)
         dtype = torch.float32
 
-    check_same("Warp", "volume", OnGpu(), device="cuda", dtype=torch.float32)
+    errors.check_same("Warp", "volume", OnGpu(), device="cuda", dtype=torch.float32)
     with pytest.raises(DeviceError, match=f"expected volume on device 'cuda:1'; got 'cuda:{index}'"):
-        check_same("Warp", "volume", OnGpu(), device="cuda:1", dtype=torch.float32)
+        errors.check_same("Warp", "volume", OnGpu(), device="cuda:1", dtype=torch.float32)
 
 
 def test_another_device_is_refused():
     with pytest.raises(
         DeviceError, match=r"Warp: expected volume on device 'meta'; got 'cpu'. Move it with .to\('meta'\)"
     ):
-        check_same("Warp", "volume", torch.zeros(2), device="meta", dtype=torch.float32)
+        errors.check_same("Warp", "volume", torch.zeros(2), device="meta", dtype=torch.float32)
 
 
 def test_another_precision_is_refused():
     with pytest.raises(DtypeError, match=r"expected volume of torch.float64; got torch.float32. Use .to\("):
-        check_same("Warp", "volume", torch.zeros(2), device="cpu", dtype=torch.float64)
+        errors.check_same("Warp", "volume", torch.zeros(2), device="cpu", dtype=torch.float64)

@@ -16,6 +16,7 @@ from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import LinearOperator, Projector, adjoint_gap
 from duotomo.operators.algebra import AdjointOperator
 from tests.cases import operators
+from tests.cases.scans import arc
 from tests.strategies import scans
 
 Build = Callable[[torch.dtype], LinearOperator]
@@ -163,15 +164,7 @@ def test_derivatives_to_second_order(build: Build) -> None:
 
 def test_every_partial_derivative_of_a_tiny_projector() -> None:
     grid = VolumeGrid.on_detector((2, 2, 3), (1.0, 1.0, 1.0))
-    scan = Acquisition.arc(
-        n_views=2,
-        angle_range_rad=0.5,
-        detector_tilt_range_rad=0.1,
-        source_to_detector_mm=100.0,
-        pivot_height_mm=0.0,
-        detector_shape=(3, 4),
-        pixel_spacing_mm=(1.0, 1.0),
-    )
+    scan = arc((3, 4), 1.0, n_views=2, degrees=30, tilt_deg=6, source_to_detector_mm=100.0)
     operator = Projector(grid=grid, acquisition=scan)
     batch = draw((2, *operator.domain)).requires_grad_()
     assert torch.autograd.gradcheck(operator, batch)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import Coupled, Priors, Settings, Stage, State
-from duotomo.transforms import Affine, BSpline, Model, Motion, Rigid, Translation
+from duotomo.transforms import Affine, BSpline, Model, Motion, Rigid, Translation, model_name
 from tests.cases.studies import GRID, shifted, truth, turned
 
 SHIFT = shifted(5.0, -3.0, 4.0)
@@ -18,14 +18,9 @@ OWN = VolumeGrid(shape=(15, 16, 17), spacing_mm=(3.0, 3.0, 3.0), center_mm=(27.0
 WEAK = Priors(total_variation=0.3)
 """For balls of a few voxels: the default, which suits breasts, blurs them, and with them the motion."""
 
-MODELS: dict[str, Model] = {
-    "translation": Translation,
-    "rigid": Rigid,
-    "affine": Affine,
-    "bspline:4,4,4": BSpline.shaped((4, 4, 4)),
-    "bspline:5,5,5": BSpline.shaped((5, 5, 5)),
-}
-"""Models by their names."""
+SPLINES = BSpline.shaped((4, 4, 4)), BSpline.shaped((5, 5, 5))
+MODELS: dict[str, Model] = {model_name(model): model for model in (Translation, Rigid, Affine, *SPLINES)}
+"""Models by their names, such as "bspline:4,4,4"."""
 
 
 def stages(*models: str | None, n_steps: int, coarsen: int = 1) -> tuple[Stage, ...]:

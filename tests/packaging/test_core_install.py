@@ -18,7 +18,7 @@ from duotomo.io.dicom import write_dicom_projections
 from duotomo.io.libraries import simpleitk
 from duotomo.phantoms import Ellipsoid
 from duotomo.simulate import scan
-from duotomo.transforms import Translation
+from duotomo.transforms import Motion, Translation
 
 ROOT = Path(__file__).parents[2]
 SHIFT_MM = (4.0, 0.0, 0.0)
@@ -57,11 +57,11 @@ def write_scans(folder: Path) -> list[Path]:
     )
     body = Ellipsoid(center_mm=(0, 22, 20), radii_mm=(18, 14, 12), value=0.05)
     shift = Translation(grid)
-    motions = {"first": shift.identity(), "second": shift.params(translation_mm=SHIFT_MM)}
+    motions = {"first": None, "second": Motion(shift, shift.params(translation_mm=SHIFT_MM))}
     paths = []
-    for name, params in motions.items():
+    for name, motion in motions.items():
         generator = torch.Generator().manual_seed(len(paths))
-        projections = scan(body, grid, acquisition, generator=generator, transform=shift, params=params)
+        projections = scan(body, grid, acquisition, generator=generator, motion=motion)
         visit = Scan(
             projections=projections,
             values=Values.LINE_INTEGRALS,

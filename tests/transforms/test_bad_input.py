@@ -9,25 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from duotomo import transforms as tf
 from duotomo.errors import DeviceError, DtypeError, GeometryError, NonFiniteError, ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.dispatch import warp_kernels
-from duotomo.transforms import (
-    Affine,
-    BendingEnergy,
-    BSpline,
-    Composition,
-    DisplacementField,
-    Motion,
-    Rigid,
-    Transform,
-    Translation,
-    Velocity,
-    deformation_statistics,
-    folding,
-    invert_points,
-    target_registration_error,
-)
+from duotomo.transforms import Affine, BSpline, Motion, Rigid, Transform, Translation
 from tests.cases.transforms import MOVING, REFERENCE, draw_params, transforms
 
 RIGID = Rigid(REFERENCE)
@@ -52,7 +38,7 @@ def calls(params: torch.Tensor) -> list[Callable[[], object]]:
         lambda: RIGID.jvp(RIGID.identity(), VOLUME, params),
         lambda: RIGID.vjp(params, VOLUME, VOLUME),
         lambda: RIGID.derivative_images(params, VOLUME),
-        lambda: invert_points(Motion(RIGID, params), torch.zeros(3)),
+        lambda: tf.invert_points(Motion(RIGID, params), torch.zeros(3)),
     ]
 
 
@@ -100,8 +86,8 @@ def test_a_matrix_that_reflects_or_flattens(matrix: list[list[float]], message: 
         lambda: affine.warp(params),
         lambda: affine.points(params, torch.zeros(3)),
         lambda: affine.inverse(params),
-        lambda: Composition(RIGID, affine).warp(torch.cat([RIGID.identity(), params])),
-        lambda: Composition(RIGID, affine).join(RIGID.identity(), params),
+        lambda: tf.Composition(RIGID, affine).warp(torch.cat([RIGID.identity(), params])),
+        lambda: tf.Composition(RIGID, affine).join(RIGID.identity(), params),
     ]
     for use in uses:
         with pytest.raises(GeometryError, match=r"Affine: expected a matrix with a " + message):
@@ -115,7 +101,7 @@ def test_too_few_control_points(shape: tuple[int, int, int]) -> None:
     for make in (
         lambda: BSpline(REFERENCE, lattice),
         lambda: BSpline.over(REFERENCE, shape),
-        lambda: Velocity.over(REFERENCE, shape),
+        lambda: tf.Velocity.over(REFERENCE, shape),
     ):
         with pytest.raises(GeometryError, match=message):
             make()
@@ -123,7 +109,7 @@ def test_too_few_control_points(shape: tuple[int, int, int]) -> None:
 
 def test_no_parts() -> None:
     with pytest.raises(ShapeError, match=r"Composition: expected at least one transform; got none"):
-        Composition()
+        tf.Composition()
 
 
 @pytest.mark.parametrize(
@@ -245,18 +231,18 @@ def test_wrong_points(build: Callable[[VolumeGrid], Transform]) -> None:
 
 def test_wrong_points_to_invert() -> None:
     with pytest.raises(ShapeError, match=r"expected xyz_mm \(xyz\) = \(3,\); got \(4, 2\)"):
-        invert_points(Motion(RIGID, RIGID.identity()), torch.zeros(4, 2))
+        tf.invert_points(Motion(RIGID, RIGID.identity()), torch.zeros(4, 2))
     with pytest.raises(NonFiniteError, match=r"expected xyz_mm to be finite"):
-        invert_points(Motion(SPLINE, SPLINE.identity()), torch.tensor([[0.0, 0.0, math.nan]]))
+        tf.invert_points(Motion(SPLINE, SPLINE.identity()), torch.tensor([[0.0, 0.0, math.nan]]))
 
 
 @pytest.mark.parametrize(
     ("make", "name"),
     [
         (lambda values: SPLINE.params(coefficients_mm=values), "coefficients_mm"),
-        (lambda values: Velocity.over(REFERENCE, (4, 4, 5)).params(velocities_mm=values), "velocities_mm"),
+        (lambda values: tf.Velocity.over(REFERENCE, (4, 4, 5)).params(velocities_mm=values), "velocities_mm"),
         (
-            lambda values: DisplacementField(SPLINE.lattice).params(displacement_mm=values),
+            lambda values: tf.DisplacementField(SPLINE.lattice).params(displacement_mm=values),
             "displacement_mm",
         ),
         (lambda values: SPLINE.fit(values, SPLINE.lattice), "displacement_mm"),
@@ -275,7 +261,7 @@ def test_wrong_lattices(make: Callable[[torch.Tensor], object], name: str) -> No
         make(torch.full((3, 4, 4, 5), math.inf))
 
 
-@pytest.mark.parametrize("measure", [folding, deformation_statistics])
+@pytest.mark.parametrize("measure", [tf.folding, tf.deformation_statistics])
 def test_wrong_masks(measure: Callable[..., object]) -> None:
     params = RIGID.identity()
     bad = [
@@ -305,11 +291,11 @@ def test_wrong_landmarks() -> None:
     ]
     for moving_mm, reference_mm, error, message in bad:
         with pytest.raises(error, match=r"target_registration_error: " + message):
-            target_registration_error(Motion(RIGID, params), moving_mm, reference_mm)
+            tf.target_registration_error(Motion(RIGID, params), moving_mm, reference_mm)
 
 
 def test_wrong_parameters_of_a_bending_energy() -> None:
-    energy, good, bad = BendingEnergy(SPLINE), SPLINE.identity(), torch.zeros(3)
+    energy, good, bad = tf.BendingEnergy(SPLINE), SPLINE.identity(), torch.zeros(3)
     for use in (
         lambda: energy.value(bad),
         lambda: energy.gradient(bad),
@@ -345,6 +331,6 @@ def test_a_central_step_is_positive() -> None:
 
 def test_a_flow_needs_a_lattice_that_carries_it() -> None:
     with pytest.raises(GeometryError, match="Velocity: expected at least 4 control points"):
-        Velocity(REFERENCE, VolumeGrid(shape=(3, 5, 5), spacing_mm=(1, 1, 1), center_mm=(0, 0, 0)))
+        tf.Velocity(REFERENCE, VolumeGrid(shape=(3, 5, 5), spacing_mm=(1, 1, 1), center_mm=(0, 0, 0)))
     with pytest.raises(GeometryError, match="expected finer to be a whole number"):
-        Velocity.over(REFERENCE, (4, 4, 4), finer=0)
+        tf.Velocity.over(REFERENCE, (4, 4, 4), finer=0)

@@ -9,21 +9,9 @@ from hypothesis import strategies as st
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
-from duotomo.transforms import (
-    Affine,
-    BSpline,
-    Composition,
-    LatticeModel,
-    Model,
-    Motion,
-    Rigid,
-    Transform,
-    Translation,
-    Velocity,
-    chain,
-    model_name,
-)
+from duotomo.transforms import Affine, BSpline, Composition, Motion, Rigid, Transform, Translation, Velocity
 from duotomo.transforms.maps import MatrixMap
+from duotomo.transforms.models import LatticeModel, Model, chain, model_name
 from tests.strategies import sixteenths
 
 GRID = VolumeGrid(shape=(8, 9, 10), spacing_mm=(2.0, 1.5, 1.0), center_mm=(30.0, 20.0, -5.0))

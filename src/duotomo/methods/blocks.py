@@ -20,21 +20,7 @@ FIRST_STEP = 0.02
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Block:
-    """Volume and parameters after a block of steps, and how its solver ended.
-
-    Parameters
-    ----------
-    volume : torch.Tensor
-        (z, y, x), in 1/mm.
-    params : tuple of torch.Tensor
-        (n_params,) of each moving visit.
-    status : Status
-        How the solver ended.
-    reason : str
-        The same in one sentence.
-    objective : float
-        Of volume and parameters.
-    """
+    """Volume, (z, y, x) in 1/mm, and parameters of each moving visit after a block; how its solver ended."""
 
     volume: torch.Tensor = field(repr=False)
     params: tuple[torch.Tensor, ...]

@@ -16,7 +16,7 @@ from duotomo.methods.level import Level, resampled
 from duotomo.methods.problem import Problem
 from duotomo.methods.registration import Misfit, register_once
 from duotomo.methods.result import Result
-from duotomo.methods.runner import VOLUME, continued, model_named
+from duotomo.methods.runner import VOLUME, advanced, continued, model_named
 from duotomo.methods.scales import Scales, scales_of
 from duotomo.methods.schedule import Stage
 from duotomo.methods.sequential import in_both_frames, one_visit
@@ -146,18 +146,14 @@ class _Turns:
             volumes = list(self.update(Estimates(volumes=tuple(volumes), grids=grids, motions=motions)))
         done = state.block + 1 >= n_turns
         status, reason = ended or (Status.STEP_LIMIT, f"The limit of {n_turns} iterations was reached.")
-        return State(
-            stage=state.stage + 1 if done else state.stage,
-            block=0 if done else state.block + 1,
+        return replace(
+            advanced(state, history, done=done),
             volumes=dict(zip(self.names, volumes, strict=True)),
             coarsen=stage.coarsen,
             model=model,
             params=tuple(motion.params for motion in motions),
             status=status,
             reason=reason,
-            applications=history.applications,
-            seconds=history.seconds,
-            history=history.steps,
         )
 
     def _resampled(self, state: State, stage: Stage) -> list[torch.Tensor]:

@@ -120,17 +120,7 @@ def quality_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Moved:
-    """Displacements and folding of a motion over a grid.
-
-    Parameters
-    ----------
-    folded_voxels : int
-        Over the whole grid.
-    least_jacobian : float
-        Lowest determinant of the Jacobian over the whole grid.
-    mean_mm, largest_mm : float
-        Lengths of the displacements over tissue, in mm.
-    """
+    """Folded voxels and lowest determinant of a motion over a grid, and its displacements over tissue."""
 
     folded_voxels: int
     least_jacobian: float

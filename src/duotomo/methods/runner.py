@@ -117,18 +117,14 @@ class Runner:
         note = history.part(_what(stage, level, model), stage=state.stage)
         block = self._block(problem, stage, volume, params, n_steps, note)
         done = block.status is Status.CONVERGED or (state.block + 1) * length >= stage.n_steps
-        return State(
-            stage=state.stage + 1 if done else state.stage,
-            block=0 if done else state.block + 1,
+        return replace(
+            advanced(state, history, done=done),
             volumes={**state.volumes, VOLUME: block.volume},
             coarsen=stage.coarsen,
             model=model,
             params=block.params,
             status=block.status,
             reason=block.reason,
-            applications=history.applications,
-            seconds=history.seconds,
-            history=history.steps,
         )
 
     def _block(
@@ -209,4 +205,16 @@ def continued(state: State, count: Callable[[], int], on_step: OnStep | None, *,
         applications=state.applications,
         seconds=state.seconds,
         began=began,
+    )
+
+
+def advanced(state: State, history: History, *, done: bool) -> State:
+    """Return a state with the steps so far, at its next block, or at the next stage if this one is done."""
+    return replace(
+        state,
+        stage=state.stage + 1 if done else state.stage,
+        block=0 if done else state.block + 1,
+        applications=history.applications,
+        seconds=history.seconds,
+        history=history.steps,
     )

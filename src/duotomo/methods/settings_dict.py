@@ -29,7 +29,7 @@ def settings_to_dict(settings: Settings) -> dict[str, Any]:
     Parameters
     ----------
     settings : Settings
-        Of any method.
+        Those of any method, with models of motion from anywhere.
 
     Returns
     -------

@@ -143,7 +143,7 @@ class Study:
         Parameters
         ----------
         visit : Visit
-            One of the study.
+            One of `visits`.
 
         Returns
         -------

@@ -27,7 +27,7 @@ class Embedded(Objective):
     Raises
     ------
     ShapeError
-        If the part does not lie within the vector.
+        If the part, `x[start : start + n]`, does not lie within x.
 
     Examples
     --------

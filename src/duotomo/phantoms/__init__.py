@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duotomo.lazy import lazy_names
+from duotomo._lazy import lazy_names
 
 if TYPE_CHECKING:
     from duotomo.phantoms.attenuation import JOHNS_YAFFE_20_KEV_PER_MM, Tissue, attenuation_per_mm

@@ -31,7 +31,7 @@ class Affine(Transform):
     Raises
     ------
     ShapeError
-        If the centre is not three numbers.
+        If `center_mm` is not three numbers, (x, y, z).
 
     Examples
     --------

@@ -91,18 +91,7 @@ class LatticeModel:
             )
 
     def __call__(self, grid: VolumeGrid) -> Transform:
-        """Return the transform on a grid.
-
-        Parameters
-        ----------
-        grid : VolumeGrid
-            Whose box the control points cover.
-
-        Returns
-        -------
-        Transform
-            One control point lies outside of the box on each side.
-        """
+        """Return the transform whose control points cover a grid's box; one on each side lies outside."""
         if self.control_shape is not None:
             return self.transform.over(grid, self.control_shape)
         assert self.spacing_mm is not None
