@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import LinearOperator, Projector, adjoint_gap
-from duotomo.operators.algebra import AdjointOperator
+from duotomo.operators.linear import AdjointOperator
 from tests.cases import operators
 from tests.cases.scans import arc
 from tests.strategies import scans

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
-from duotomo.operators.linear import LinearOperator
+if TYPE_CHECKING:
+    from duotomo.operators.linear import LinearOperator
 
 
 class OperatorModule(torch.nn.Module):
