@@ -8,7 +8,8 @@ from collections.abc import Callable
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.operators import Counted, Gradient, LinearOperator, Projector, Weighting
+from duotomo.operators import Gradient, LinearOperator, Projector, Weighting
+from duotomo.operators.counted import Counted
 from duotomo.transforms import Transform
 from tests.cases.scans import arc
 from tests.cases.transforms import MOVING, REFERENCE, draw_params, transforms

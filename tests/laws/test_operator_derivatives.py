@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 
-from duotomo.operators import Counted, LinearOperator
+from duotomo.operators import LinearOperator
+from duotomo.operators.counted import Counted
 from tests.cases import operators
 from tests.cases.transforms import normal
 

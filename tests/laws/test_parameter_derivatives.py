@@ -13,7 +13,8 @@ from torch.autograd import forward_ad
 
 from duotomo.errors import DuotomoError, GeometryError, ShapeError
 from duotomo.geometry import VolumeGrid
-from duotomo.operators import Counted, LinearOperator, Projector, Weighting
+from duotomo.operators import LinearOperator, Projector, Weighting
+from duotomo.operators.counted import Counted
 from duotomo.transforms import Rigid, Transform, Translation
 from tests.cases.operators import GRID, sweep
 from tests.cases.transforms import MOVING, REFERENCE, draw_params, normal, transforms

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods import Study, Visit, centroid_mm, initial_translations_mm
-from duotomo.methods.initial_guess import initial_params
+from duotomo.methods import Study, Visit
+from duotomo.methods.initial_guess import centroid_mm, initial_params, initial_translations_mm
 from duotomo.phantoms import Ellipsoid
 from tests.cases.scans import arc
 from tests.cases.studies import GRID, SCAN, seen, shifted, study

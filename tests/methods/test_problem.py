@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from duotomo.methods import NO_PRIORS, Priors, Study
+from duotomo.methods import Priors, Study
 from duotomo.methods.level import Level
+from duotomo.methods.priors import NO_PRIORS
 from duotomo.methods.problem import Problem, diagonal_estimate
 from duotomo.methods.scales import scales_of
 from duotomo.objectives import Nonnegativity, TotalVariation

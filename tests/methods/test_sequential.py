@@ -8,15 +8,8 @@ import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.methods import (
-    Settings,
-    Study,
-    register,
-    register_once,
-    resample_to_reference,
-    sequential,
-    with_known_motion,
-)
+from duotomo.methods import Settings, Study, register, resample_to_reference, sequential, with_known_motion
+from duotomo.methods.registration import register_once
 from duotomo.methods.sequential import one_visit
 from duotomo.objectives import Bending, CrossCorrelation, SumOfSquares
 from duotomo.solvers import Step

@@ -9,8 +9,11 @@ import torch
 
 from duotomo.errors import DuotomoError, ShapeError
 from duotomo.geometry import VolumeGrid
-from duotomo.objectives import Embedded, Objective, ProjectionMisfit, Smoothness, Sum, Tikhonov, Weighted
-from duotomo.operators import Counted, Weighting
+from duotomo.objectives import Objective, ProjectionMisfit, Smoothness, Tikhonov
+from duotomo.objectives.embedded import Embedded
+from duotomo.objectives.objective import Sum, Weighted
+from duotomo.operators import Weighting
+from duotomo.operators.counted import Counted
 from tests.cases.transforms import REFERENCE, normal
 
 

@@ -9,7 +9,8 @@ import torch
 
 from duotomo.errors import DtypeError, GeometryError, NonFiniteError, ShapeError
 from duotomo.objectives import JointMisfit, Nonnegativity, ProjectionMisfit, Term
-from duotomo.operators import Counted, Projector
+from duotomo.operators import Projector
+from duotomo.operators.counted import Counted
 from duotomo.transforms import Affine, Rigid
 from tests.cases.objectives import SPLINE, joint, visit_params, visits, volume
 from tests.cases.operators import sweep

@@ -13,7 +13,8 @@ import torch
 
 import duotomo
 from duotomo.errors import DtypeError
-from duotomo.operators import Counted, OperatorModule, Projector, Weighting
+from duotomo.operators import OperatorModule, Projector, Weighting
+from duotomo.operators.counted import Counted
 from duotomo.transforms import Rigid
 from tests.cases.operators import GRID, sweep
 from tests.cases.transforms import normal

@@ -11,7 +11,7 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid, paper
 from duotomo.operators import Projector, Weighting
 from duotomo.phantoms import Ellipsoid, EllipticCylinder, SheppLogan
-from duotomo.reconstruct import noise_level, total_variation_weight
+from duotomo.reconstruct.noise import noise_level, total_variation_weight
 from duotomo.simulate import scan
 
 GRID = VolumeGrid.on_detector((16, 24, 24), (3.0, 3.0, 3.0))

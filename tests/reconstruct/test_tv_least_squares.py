@@ -76,7 +76,7 @@ def test_weight_found_beats_far_smaller_and_far_larger_ones() -> None:
 
 
 def test_weight_given_is_the_weight_used() -> None:
-    from duotomo.reconstruct import noise_level, total_variation_weight
+    from duotomo.reconstruct.noise import noise_level, total_variation_weight
 
     weight = total_variation_weight(Projector(grid=GRID, acquisition=SCAN), noise_level(DATA), kappa=2.0)
     given, found = (

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from duotomo.errors import DuotomoError
 from duotomo.objectives import Objective
-from duotomo.solvers import StrongWolfe
-from duotomo.solvers.line_search import Found, NotFound
+from duotomo.solvers.line_search import Found, NotFound, StrongWolfe
 
 
 class Curve(Objective):

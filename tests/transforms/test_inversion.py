@@ -13,7 +13,6 @@ from duotomo.transforms import (
     BSpline,
     Composition,
     DisplacementField,
-    InverseStatus,
     Motion,
     Rigid,
     Transform,
@@ -23,6 +22,7 @@ from duotomo.transforms import (
     invert,
     invert_points,
 )
+from duotomo.transforms.inversion import InverseStatus
 from tests.cases.transforms import MOVING, REFERENCE, centers_mm, draw_params, normal
 
 GRID = VolumeGrid.on_detector((12, 14, 16), (1.0, 0.9, 0.8))

@@ -1,12 +1,11 @@
 """Sequential, iterative and simultaneous reconstruction and registration of a study."""
 
 from duotomo.methods.comparison import with_visits_alone
-from duotomo.methods.initial_guess import centroid_mm, initial_translations_mm
 from duotomo.methods.iterative import iterative
 from duotomo.methods.memory import memory_bytes
-from duotomo.methods.priors import NO_PRIORS, Priors
+from duotomo.methods.priors import Priors
 from duotomo.methods.quality import Quality, quality_of
-from duotomo.methods.registration import Registration, register, register_once, resample_to_reference
+from duotomo.methods.registration import Registration, register, resample_to_reference
 from duotomo.methods.result import Result
 from duotomo.methods.schedule import Stage
 from duotomo.methods.sequential import sequential
@@ -15,10 +14,9 @@ from duotomo.methods.settings_dict import settings_from_dict, settings_to_dict
 from duotomo.methods.simultaneous import simultaneous, with_known_motion
 from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study, Visit
-from duotomo.methods.updates import Estimates, Update, averaged, replaced, symmetric
+from duotomo.methods.updates import Estimates, averaged, replaced, symmetric
 
 __all__ = [
-    "NO_PRIORS",
     "Alternating",
     "Checkpoint",
     "Coupled",
@@ -31,16 +29,12 @@ __all__ = [
     "Stage",
     "State",
     "Study",
-    "Update",
     "Visit",
     "averaged",
-    "centroid_mm",
-    "initial_translations_mm",
     "iterative",
     "memory_bytes",
     "quality_of",
     "register",
-    "register_once",
     "replaced",
     "resample_to_reference",
     "sequential",

@@ -10,8 +10,10 @@ import torch
 
 from duotomo.methods.problem import Problem, diagonal_estimate
 from duotomo.methods.settings import Alternating, Coupled
-from duotomo.objectives import Embedded, Objective
-from duotomo.solvers import GaussNewton, Lbfgs, LevenbergMarquardt, OnStep, Solution, Status
+from duotomo.objectives import Objective
+from duotomo.objectives.embedded import Embedded
+from duotomo.solvers import GaussNewton, Lbfgs, LevenbergMarquardt, Solution, Status
+from duotomo.solvers.history import OnStep
 from duotomo.transforms.transform import FEW_PARAMS
 
 FIRST_STEP = 0.02

@@ -12,7 +12,8 @@ from duotomo.methods.sequential import in_both_frames, one_visit
 from duotomo.methods.settings import Settings
 from duotomo.methods.simultaneous import with_known_motion
 from duotomo.methods.study import Study
-from duotomo.solvers import OnStep, Status
+from duotomo.solvers import Status
+from duotomo.solvers.history import OnStep
 
 COARSE_STEPS = 60
 """Steps of the volume on each level but the finest."""

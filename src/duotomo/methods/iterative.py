@@ -25,7 +25,8 @@ from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study
 from duotomo.methods.updates import Estimates, Update, replaced
 from duotomo.objectives import SumOfSquares
-from duotomo.solvers import OnStep, Status
+from duotomo.solvers import Status
+from duotomo.solvers.history import OnStep
 from duotomo.transforms import Motion, model_name
 
 

@@ -11,7 +11,8 @@ from duotomo.geometry import VolumeGrid
 from duotomo.geometry.binning import bin_projections, binned_pixels
 from duotomo.methods.study import Study, Visit
 from duotomo.objectives import Term
-from duotomo.operators import Counted, Projector
+from duotomo.operators import Projector
+from duotomo.operators.counted import Counted
 from duotomo.reconstruct.noise import total_variation_weight
 from duotomo.transforms import Transform, Translation
 

@@ -13,7 +13,8 @@ from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Settings
 from duotomo.methods.state import State
 from duotomo.methods.study import Study
-from duotomo.solvers import OnStep, Status
+from duotomo.solvers import Status
+from duotomo.solvers.history import OnStep
 
 
 def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None) -> State:

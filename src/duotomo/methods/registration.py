@@ -17,7 +17,8 @@ from duotomo.methods.settings import Settings
 from duotomo.objectives import CrossCorrelation, Objective, SumOfSquares
 from duotomo.objectives.priors.bending import bending_priors, sign_form
 from duotomo.operators import Warp
-from duotomo.solvers import GaussNewton, LevenbergMarquardt, OnStep, Solution, Step
+from duotomo.solvers import GaussNewton, LevenbergMarquardt, Solution, Step
+from duotomo.solvers.history import OnStep
 from duotomo.transforms import Inverse, Motion, Transform, invert
 from duotomo.transforms.transform import FEW_PARAMS
 

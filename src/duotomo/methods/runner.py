@@ -18,7 +18,8 @@ from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Coupled, Settings
 from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study
-from duotomo.solvers import History, OnStep, Status
+from duotomo.solvers import History, Status
+from duotomo.solvers.history import OnStep
 from duotomo.transforms import Model, Motion, Transform, Translation, model_name
 
 VOLUME = "volume"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.methods.level import FINEST, Factors, coarsening
-from duotomo.transforms import Affine, ChainModel, Model, Rigid, Translation
-from duotomo.transforms.models import model_repr
+from duotomo.transforms import Affine, Model, Rigid, Translation
+from duotomo.transforms.models import ChainModel, model_repr
 
 LEAST_VOXELS = 12
 """Voxels of a pyramid level along its longest axis, at least, and a third of that along the others."""

@@ -24,7 +24,8 @@ from duotomo.methods.settings import Settings
 from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study
 from duotomo.objectives import SumOfSquares
-from duotomo.solvers import OnStep, Status
+from duotomo.solvers import Status
+from duotomo.solvers.history import OnStep
 from duotomo.transforms import Motion, Translation
 
 

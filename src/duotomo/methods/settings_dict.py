@@ -10,8 +10,8 @@ from duotomo.errors import DuotomoError
 from duotomo.methods.priors import Priors
 from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Alternating, Coupled, Settings
-from duotomo.transforms import Affine, BSpline, ChainModel, LatticeModel, Model, Rigid, Translation, Velocity
-from duotomo.transforms.models import model_name
+from duotomo.transforms import Affine, BSpline, Model, Rigid, Translation, Velocity
+from duotomo.transforms.models import ChainModel, LatticeModel, model_name
 
 VERSION = 2
 """Of the dictionary. Version 1 was the `repr` of the settings, of which only a hash was kept."""

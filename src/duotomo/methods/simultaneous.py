@@ -10,7 +10,7 @@ from duotomo.methods.runner import VOLUME, Runner
 from duotomo.methods.settings import Settings
 from duotomo.methods.state import Checkpoint
 from duotomo.methods.study import Study
-from duotomo.solvers import OnStep
+from duotomo.solvers.history import OnStep
 from duotomo.transforms import Motion
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from duotomo.errors import DuotomoError, ShapeError, check_tensor
-from duotomo.operators import Counted
+from duotomo.operators.counted import Counted
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 """A symmetric positive semidefinite matrix, as the function `d -> H d`."""

@@ -9,7 +9,8 @@ import torch
 from duotomo.errors import DuotomoError, check_same, check_tensor
 from duotomo.objectives.norms import half_norm_sq
 from duotomo.objectives.objective import Objective, Product
-from duotomo.operators import Counted, LinearOperator, Weighting
+from duotomo.operators import LinearOperator, Weighting
+from duotomo.operators.counted import Counted
 
 
 class ProjectionMisfit(Objective):

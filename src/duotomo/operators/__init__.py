@@ -1,7 +1,6 @@
 """Linear operators: projector, warps, weightings, gradients, and the algebra that composes them."""
 
 from duotomo.operators.adjoint_gap import adjoint_gap
-from duotomo.operators.counted import Counted
 from duotomo.operators.gradient import Gradient
 from duotomo.operators.linear import LinearOperator
 from duotomo.operators.module import OperatorModule
@@ -10,7 +9,6 @@ from duotomo.operators.warp import Warp
 from duotomo.operators.weighting import Weighting
 
 __all__ = [
-    "Counted",
     "Gradient",
     "LinearOperator",
     "OperatorModule",

@@ -5,7 +5,6 @@ from duotomo.reconstruct.back_projection import BackProjection
 from duotomo.reconstruct.filtered_back_projection import FilteredBackProjection
 from duotomo.reconstruct.least_squares import LeastSquares
 from duotomo.reconstruct.ml_convex import MlConvex
-from duotomo.reconstruct.noise import noise_level, total_variation_weight
 from duotomo.reconstruct.one_visit import reconstruct
 from duotomo.reconstruct.sart import Sart
 from duotomo.reconstruct.tv_least_squares import TvLeastSquares
@@ -20,8 +19,6 @@ __all__ = [
     "Sart",
     "TvLeastSquares",
     "hann",
-    "noise_level",
     "ramp",
     "reconstruct",
-    "total_variation_weight",
 ]

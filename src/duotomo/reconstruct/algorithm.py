@@ -7,7 +7,8 @@ from typing import Protocol
 import torch
 
 from duotomo.objectives import ProjectionMisfit
-from duotomo.solvers import OnStep, Solution
+from duotomo.solvers import Solution
+from duotomo.solvers.history import OnStep
 
 
 class Algorithm(Protocol):

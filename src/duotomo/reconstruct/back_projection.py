@@ -9,7 +9,8 @@ import torch
 from duotomo.objectives import ProjectionMisfit
 from duotomo.reconstruct._rays import half_square, quotient, ray_lengths, refuse_start
 from duotomo.reconstruct.algorithm import Algorithm
-from duotomo.solvers import History, OnStep, Solution, Status
+from duotomo.solvers import History, Solution, Status
+from duotomo.solvers.history import OnStep
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,8 @@ from duotomo.objectives import ProjectionMisfit
 from duotomo.reconstruct._rays import check_seen, half_square, projector_of, quotient, refuse_start
 from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.reconstruct.windows import hann
-from duotomo.solvers import History, OnStep, Solution, Status
+from duotomo.solvers import History, Solution, Status
+from duotomo.solvers.history import OnStep
 
 Floats = NDArray[np.float64]
 

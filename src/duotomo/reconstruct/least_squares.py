@@ -8,7 +8,8 @@ import torch
 
 from duotomo.objectives import ProjectionMisfit
 from duotomo.reconstruct.algorithm import Algorithm
-from duotomo.solvers import Cgls, OnStep, Solution
+from duotomo.solvers import Cgls, Solution
+from duotomo.solvers.history import OnStep
 
 
 @dataclass(frozen=True, kw_only=True)

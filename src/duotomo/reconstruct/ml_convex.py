@@ -12,7 +12,8 @@ from duotomo.objectives import ProjectionMisfit
 from duotomo.operators import LinearOperator
 from duotomo.reconstruct._rays import check_steps, ray_lengths
 from duotomo.reconstruct.algorithm import Algorithm
-from duotomo.solvers import History, OnStep, Solution, Status
+from duotomo.solvers import History, Solution, Status
+from duotomo.solvers.history import OnStep
 
 LEAST_RATIO = 0.1
 """A step lowers a voxel to a tenth at most, so that a positive one stays positive."""

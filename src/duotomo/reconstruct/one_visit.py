@@ -9,7 +9,8 @@ from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.objectives import ProjectionMisfit
 from duotomo.operators import Projector
 from duotomo.reconstruct.algorithm import Algorithm
-from duotomo.solvers import OnStep, Solution
+from duotomo.solvers import Solution
+from duotomo.solvers.history import OnStep
 
 _WHERE = "reconstruct"
 

@@ -9,10 +9,12 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.objectives import ProjectionMisfit
-from duotomo.operators import Counted, Projector
+from duotomo.operators import Projector
+from duotomo.operators.counted import Counted
 from duotomo.reconstruct._rays import check_steps, half_square, projector_of, quotient, ray_lengths
 from duotomo.reconstruct.algorithm import Algorithm
-from duotomo.solvers import History, OnStep, Solution, Status
+from duotomo.solvers import History, Solution, Status
+from duotomo.solvers.history import OnStep
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 

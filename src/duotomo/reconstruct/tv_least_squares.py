@@ -12,7 +12,8 @@ from duotomo.objectives import ProjectionMisfit, TotalVariation
 from duotomo.reconstruct._rays import projector_of
 from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.reconstruct.noise import KAPPA, noise_level, total_variation_weight
-from duotomo.solvers import OnStep, PrimalDual, Solution, Step
+from duotomo.solvers import PrimalDual, Solution, Step
+from duotomo.solvers.history import OnStep
 
 
 @dataclass(frozen=True, kw_only=True)

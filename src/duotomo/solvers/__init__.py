@@ -2,10 +2,9 @@
 
 from duotomo.solvers.cgls import Cgls
 from duotomo.solvers.gauss_newton import GaussNewton
-from duotomo.solvers.history import History, OnStep
+from duotomo.solvers.history import History
 from duotomo.solvers.lbfgs import Lbfgs
 from duotomo.solvers.levenberg_marquardt import LevenbergMarquardt
-from duotomo.solvers.line_search import StrongWolfe
 from duotomo.solvers.nonlinear_cg import NonlinearCg, hager_zhang, polak_ribiere
 from duotomo.solvers.primal_dual import PrimalDual
 from duotomo.solvers.solution import Solution, Status, Step
@@ -18,13 +17,11 @@ __all__ = [
     "Lbfgs",
     "LevenbergMarquardt",
     "NonlinearCg",
-    "OnStep",
     "PrimalDual",
     "Solution",
     "Solver",
     "Status",
     "Step",
-    "StrongWolfe",
     "hager_zhang",
     "polak_ribiere",
 ]

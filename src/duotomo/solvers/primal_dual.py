@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.objectives import Objective, ProjectionMisfit, Sum, TotalVariation, Weighted
+from duotomo.objectives import Objective, ProjectionMisfit, TotalVariation
+from duotomo.objectives.objective import Sum, Weighted
 from duotomo.operators import Gradient, LinearOperator
 from duotomo.solvers._checks import check_data_term, start_or_none
 from duotomo.solvers._progress import Progress

@@ -2,7 +2,7 @@
 
 from duotomo.transforms.affine import Affine
 from duotomo.transforms.bending import BendingEnergy
-from duotomo.transforms.bspline import BSpline, Fit
+from duotomo.transforms.bspline import BSpline
 from duotomo.transforms.composition import Composition
 from duotomo.transforms.deformation import (
     DeformationStatistics,
@@ -12,8 +12,8 @@ from duotomo.transforms.deformation import (
     target_registration_error,
 )
 from duotomo.transforms.displacement_field import DisplacementField
-from duotomo.transforms.inversion import Inverse, InverseStatus, InvertedPoints, invert, invert_points
-from duotomo.transforms.models import ChainModel, LatticeModel, Model, chain, model_name
+from duotomo.transforms.inversion import Inverse, InvertedPoints, invert, invert_points
+from duotomo.transforms.models import Model, chain, model_name
 from duotomo.transforms.motion import Motion
 from duotomo.transforms.rigid import Rigid
 from duotomo.transforms.transform import Transform
@@ -24,16 +24,12 @@ __all__ = [
     "Affine",
     "BSpline",
     "BendingEnergy",
-    "ChainModel",
     "Composition",
     "DeformationStatistics",
     "DisplacementField",
-    "Fit",
     "Folding",
     "Inverse",
-    "InverseStatus",
     "InvertedPoints",
-    "LatticeModel",
     "Model",
     "Motion",
     "Rigid",
