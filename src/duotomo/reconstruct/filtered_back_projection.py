@@ -14,11 +14,52 @@ from duotomo.geometry import Acquisition, VolumeGrid, pixel_to_world
 from duotomo.objectives import ProjectionMisfit
 from duotomo.reconstruct._rays import check_seen, half_square, projector_of, quotient, refuse_start
 from duotomo.reconstruct.algorithm import Algorithm
-from duotomo.reconstruct.windows import hann
 from duotomo.solvers import History, Solution, Status
 from duotomo.solvers.history import OnStep
 
 Floats = NDArray[np.float64]
+
+
+def ramp(share: torch.Tensor) -> torch.Tensor:
+    """Return ones: the ramp as it is, sharpest and noisiest.
+
+    Parameters
+    ----------
+    share : torch.Tensor
+        Frequencies as shares of the highest.
+
+    Returns
+    -------
+    torch.Tensor
+        Gain at each of them.
+
+    Examples
+    --------
+    >>> ramp(torch.tensor([0.0, 0.5, 1.0]))
+    tensor([1., 1., 1.])
+    """
+    return torch.ones_like(share)
+
+
+def hann(share: torch.Tensor) -> torch.Tensor:
+    """Return `cos^2(pi share / 2)`: half at half the highest frequency, nothing at the highest.
+
+    Parameters
+    ----------
+    share
+        As for `ramp`.
+
+    Returns
+    -------
+    torch.Tensor
+        As there.
+
+    Examples
+    --------
+    >>> hann(torch.tensor([0.0, 0.5, 1.0])).round(decimals=6)
+    tensor([1.0000, 0.5000, 0.0000])
+    """
+    return torch.cos(share * (torch.pi / 2)) ** 2
 
 
 @dataclass(frozen=True, kw_only=True)

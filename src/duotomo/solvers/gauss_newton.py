@@ -32,7 +32,7 @@ class GaussNewton(Descent[Objective]):
     Parameters
     ----------
     n_steps : int
-        Trials, at most.
+        Steps, at most.
     tolerance : float
         Converged once a step lowers the objective by no more than this part of it.
     gradient_tolerance : float
@@ -73,25 +73,18 @@ class GaussNewton(Descent[Objective]):
 
         Parameters
         ----------
-        objective : Objective
-            What is minimised.
-        start : torch.Tensor
-            Initial guess, of the objective's shape; left as it is.
+        objective, start
+            As for `Solver.minimise`.
         precondition : callable, optional
             Called with x after each accepted step; returns the preconditioner, `r -> M^-1 r`, symmetric,
             positive definite and near `H^-1`. Without it, M is the identity.
-        on_step : callable, optional
-            Called with each `Step`.
+        on_step
+            As for `Solver.minimise`.
 
         Returns
         -------
         Solution
-            Whatever happened: not converging is a status.
-
-        Raises
-        ------
-        ShapeError, DtypeError, NonFiniteError
-            If the start does not fit the objective.
+            Not converging is a status of it.
         """
         progress = self._progress(objective, on_step)
         x = check_start("GaussNewton.minimise", start, objective.shape)

@@ -28,12 +28,8 @@ class Lbfgs(Descent[Objective]):
 
     Parameters
     ----------
-    n_steps : int
-        Steps, at most.
-    tolerance : float
-        Converged once a step lowers the objective by no more than this part of it.
-    gradient_tolerance : float
-        Converged once the gradient has fallen to this part of its norm at the start.
+    n_steps, tolerance, gradient_tolerance
+        As for `GaussNewton`.
     memory : int
         Steps that B is made of.
     first_step : float
@@ -70,25 +66,18 @@ class Lbfgs(Descent[Objective]):
 
         Parameters
         ----------
-        objective : Objective
-            What is minimised.
-        start : torch.Tensor
-            Initial guess, of the objective's shape; left as it is.
+        objective, start
+            As for `Solver.minimise`.
         precondition : callable, optional
             The preconditioner, `r -> P r`, symmetric, positive definite and near the inverse Hessian but for
             a factor; it returns a new tensor.
-        on_step : callable, optional
-            Called with each `Step`.
+        on_step
+            As for `Solver.minimise`.
 
         Returns
         -------
         Solution
-            Whatever happened: not converging is a status.
-
-        Raises
-        ------
-        ShapeError, DtypeError, NonFiniteError
-            If the start does not fit the objective.
+            Not converging is a status of it.
         """
         progress = self._progress(objective, on_step)
         x = check_start("Lbfgs.minimise", start, objective.shape)

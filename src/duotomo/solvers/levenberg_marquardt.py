@@ -45,12 +45,8 @@ class LevenbergMarquardt(Descent[FewParameters]):
 
     Parameters
     ----------
-    n_steps : int
-        Trials, at most.
-    tolerance : float
-        Converged once a step lowers the objective by no more than this part of it.
-    gradient_tolerance : float
-        Converged once the gradient has fallen to this part of its norm at the start.
+    n_steps, tolerance, gradient_tolerance
+        As for `GaussNewton`.
     step_tolerance : float
         Converged once no parameter of a step changes by more than this.
     damping : float

@@ -51,13 +51,13 @@ def hager_zhang(
 
     Parameters
     ----------
-    gradient, gradient_before, direction_before : torch.Tensor
-        Of the shape of x.
+    gradient, gradient_before, direction_before
+        As for `polak_ribiere`.
 
     Returns
     -------
     float
-        The share of the direction before in the next one.
+        As there.
 
     Examples
     --------
@@ -83,12 +83,8 @@ class NonlinearCg(Descent[Objective]):
 
     Parameters
     ----------
-    n_steps : int
-        Steps, at most.
-    tolerance : float
-        Converged once a step lowers the objective by no more than this part of it.
-    gradient_tolerance : float
-        Converged once the gradient has fallen to this part of its norm at the start.
+    n_steps, tolerance, gradient_tolerance
+        As for `GaussNewton`.
     beta : callable
         `hager_zhang`, `polak_ribiere`, or another function of the gradient, the gradient before and the
         direction before.
