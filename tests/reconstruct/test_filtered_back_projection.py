@@ -116,5 +116,5 @@ def test_start_and_weights_are_refused() -> None:
 
 def test_grid_beside_the_beam_is_refused() -> None:
     aside = VolumeGrid(shape=GRID.shape, spacing_mm=GRID.spacing_mm, center_mm=(20.0, 20.0, 2000.0))
-    with pytest.raises(GeometryError, match="FilteredBackProjection: expected the grid's shadow"):
+    with pytest.raises(GeometryError, match="FilteredBackProjection: expected the grid's footprint"):
         reconstruct(DATA, grid=aside, acquisition=SCAN, algorithm=FilteredBackProjection())

@@ -113,7 +113,7 @@ def test_start_without_anything_positive_or_with_something_negative_is_refused(v
 
 def test_projections_that_attenuate_nothing_are_refused() -> None:
     with pytest.raises(
-        DuotomoError, match="MlConvex: expected projections whose mean over the grid's shadow"
+        DuotomoError, match="MlConvex: expected projections whose mean over the grid's footprint"
     ):
         reconstruct(-DATA, grid=GRID, acquisition=SCAN, algorithm=MlConvex(n_steps=1))
 
@@ -131,5 +131,5 @@ def test_no_steps_are_refused() -> None:
 
 def test_grid_beside_the_beam_is_refused() -> None:
     aside = VolumeGrid(shape=GRID.shape, spacing_mm=GRID.spacing_mm, center_mm=(20.0, 20.0, 2000.0))
-    with pytest.raises(GeometryError, match="MlConvex: expected the grid's shadow on the detector"):
+    with pytest.raises(GeometryError, match="MlConvex: expected the grid's footprint on the detector"):
         reconstruct(DATA, grid=aside, acquisition=SCAN, algorithm=MlConvex(n_steps=1))

@@ -80,5 +80,5 @@ def test_no_sweeps_are_refused() -> None:
 
 def test_grid_beside_the_beam_is_refused() -> None:
     aside = VolumeGrid(shape=GRID.shape, spacing_mm=GRID.spacing_mm, center_mm=(20.0, 20.0, 2000.0))
-    with pytest.raises(GeometryError, match="Sart: expected the grid's shadow on the detector"):
+    with pytest.raises(GeometryError, match="Sart: expected the grid's footprint on the detector"):
         reconstruct(DATA, grid=aside, acquisition=SCAN, algorithm=Sart(n_sweeps=1))

@@ -13,7 +13,7 @@ from duotomo.operators.linear import LinearOperator
 
 
 class Warp(LinearOperator):
-    """`T`: a reference volume seen in the moving frame, `(T f)(x) = f(T(x))`.
+    """`T`: a reference volume resampled to the moving frame, `(T f)(x) = f(T(x))`.
 
     f is interpolated linearly between voxel centres, or by Keys' cubic convolution, with zeros in all voxels
     beyond the grid. The transpose spreads each value to the voxels that it was read from, with the same

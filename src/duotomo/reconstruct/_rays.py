@@ -20,7 +20,7 @@ def check_seen(where: str, sums: torch.Tensor) -> None:
     """Raise unless some sum of ray lengths is positive: unless a ray meets the grid."""
     if not bool((sums > 0).any()):
         raise GeometryError(
-            f"{where}: expected the grid's shadow on the detector; got no ray that meets the grid. "
+            f"{where}: expected the grid's footprint on the detector; got no ray that meets the grid. "
             f"Check the grid's center_mm against the acquisition."
         )
 

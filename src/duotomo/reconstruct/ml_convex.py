@@ -115,7 +115,7 @@ def _start(
     mean = float(total / length)
     if not mean > 0:
         raise DuotomoError(
-            f"MlConvex: expected projections whose mean over the grid's shadow is positive; got a mean "
+            f"MlConvex: expected projections whose mean over the grid's footprint is positive; got a mean "
             f"attenuation of {mean:.6g}/mm. Check their sign and the grid's place, or pass a start."
         )
     return torch.full(operator.domain, mean).to(projections), lengths.mul_(mean)

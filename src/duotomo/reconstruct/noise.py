@@ -13,7 +13,7 @@ KAPPA = 1.0
 """The weight of total variation, in units of the RMS of the noise gradient."""
 
 LEAST_PATCHES = 16
-_SHADOW = 0.01
+_OBJECT = 0.01
 # The median of |x| for a standard normal x.
 _MEDIAN = 0.6745
 
@@ -56,7 +56,7 @@ def noise_level(projections: torch.Tensor, weights: torch.Tensor | None = None) 
     used = None if weights is None else weights > 0
     # Pixels of weight zero may hold anything.
     values = projections if used is None else torch.where(used, projections, projections.new_zeros(()))
-    chosen = values > _SHADOW * float(values.max())
+    chosen = values > _OBJECT * float(values.max())
     for axis in (1, 2):
         n = chosen.shape[axis] - 2
         chosen = chosen.narrow(axis, 0, n) & chosen.narrow(axis, 1, n) & chosen.narrow(axis, 2, n)
