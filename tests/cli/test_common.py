@@ -15,9 +15,8 @@ from typer.testing import CliRunner
 
 import duotomo as package
 from duotomo.cli import COMMANDS, main
-from duotomo.cli._computing import Computing, Device, use_threads
 from duotomo.cli._errors import DEBUG, guarded, translated
-from duotomo.cli._talk import Talk
+from duotomo.cli._options import Computing, Device, Talk, use_threads
 from duotomo.errors import DeviceError, DuotomoError
 
 

@@ -14,8 +14,7 @@ from PIL import Image
 from duotomo.geometry import VolumeGrid
 from duotomo.io import read_result, read_scan
 from duotomo.phantoms import compress
-from duotomo.report import Change, compare_with_truth
-from duotomo.report.comparison import change_of
+from duotomo.report.comparison import Change, change_of, compare_with_truth
 from duotomo.simulate import demo_pair, scene
 from tests.cli.commands import Ran, duotomo
 

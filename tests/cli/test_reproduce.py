@@ -15,18 +15,13 @@ from typer.testing import CliRunner
 
 from duotomo import reproduction
 from duotomo.cli import main
-from duotomo.io.folder_lock import locked
-from duotomo.reproduction import (
-    ComparedMethod,
-    DataLevel,
-    Experiment,
-    Plan,
-    SetUp,
-    read_fda,
-    read_table,
-    table_lines,
-)
+from duotomo.io.durable import locked
+from duotomo.reproduction import ComparedMethod, DataLevel, Experiment, Plan
 from duotomo.reproduction.compared_method import oracle, staged_methods
+from duotomo.reproduction.experiment import SetUp
+from duotomo.reproduction.fda_table import read_fda
+from duotomo.reproduction.summary import table_lines
+from duotomo.reproduction.table import read_table
 from duotomo.reproduction.third_party.fda import FILE
 from duotomo.transforms import Affine
 from tests.reproduction.tiny import GRID, PAPER, Counted, tiny_case

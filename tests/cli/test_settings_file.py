@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duotomo.cli._settings_file import MOST_BYTES, read_settings, settings_text
-from duotomo.io.file_error import FileError
+from duotomo.io.paths import FileError
 from tests.cli.commands import duotomo
 
 PLAIN = (

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from duotomo.cli import main
 from duotomo.report import page
-from duotomo.report.page_bundle import SCRIPT, STYLE
+from duotomo.report.page import SCRIPT, STYLE
 from tests.cli.test_interrupted import HEED
 from tests.report.page_results import result, save
 

@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from duotomo.report import page, page_server
-from duotomo.report.page_bundle import SCRIPT, STYLE
+from duotomo.report.page import SCRIPT, STYLE
 from tests.cli.commands import Ran, duotomo
 from tests.fuzz.crafted import crafted
 from tests.fuzz.damage import damaged

@@ -7,11 +7,9 @@ from pathlib import Path
 import torch
 
 from duotomo.io import (
-    Identity,
     Scan,
     Values,
     write_displacement,
-    write_registration,
     write_result,
     write_scan,
     write_study,
@@ -19,7 +17,9 @@ from duotomo.io import (
     write_volume,
 )
 from duotomo.io.checkpoint_file import CheckpointFile
+from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.projections_writer import write_dicom_projections
+from duotomo.io.dicom.registration import write_registration
 from duotomo.io.libraries import pydicom
 from duotomo.methods import Result
 from duotomo.solvers import Status

@@ -10,7 +10,6 @@ import torch
 
 from duotomo.io import (
     FileError,
-    Identity,
     ScanOptions,
     convert,
     read_displacement,
@@ -18,6 +17,7 @@ from duotomo.io import (
     read_transform,
     read_volume,
 )
+from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 from duotomo.io.libraries import pydicom
 from tests.io.dicom import test_tomosynthesis

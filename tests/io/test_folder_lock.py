@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from duotomo.io import FileError
-from duotomo.io.folder_lock import locked
+from duotomo.io.durable import locked
 
 
 def test_a_second_writer_is_kept_out_until_the_first_has_left(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from duotomo.io import (
     result_reader,
     write_result,
 )
-from duotomo.io.history_file import history_from, history_text
-from duotomo.io.replacement import STAGING, publish
+from duotomo.io.checkpoint_file import history_from, history_text
+from duotomo.io.durable import STAGING, publish
 from duotomo.io.result_folder import library_versions
 from duotomo.transforms import Affine, Rigid, Translation
 from tests.io.itk_helpers import moved_by_itk, moved_by_us, points_on, sitk

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.io import FileError, ResultFormat, check_libraries, read_result, read_volume, write_result
+from duotomo.io import FileError, ResultFormat, read_result, read_volume, write_result
 from duotomo.io.libraries import pydicom
+from duotomo.io.result_files import check_libraries
 from duotomo.methods import Settings, settings_from_dict
 from duotomo.transforms import Rigid, Translation
 from tests.io.files_of_all_kinds import BENT, MOTION, patient, result

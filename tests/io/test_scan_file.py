@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duotomo.geometry import Acquisition, victre
-from duotomo.io.file_error import FileError
 from duotomo.io.line_integrals import LogSettings, to_line_integrals
+from duotomo.io.paths import FileError
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_geometry import sweep
 from duotomo.io.scan_options import Supplied, Values

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from duotomo.geometry import Acquisition
-from duotomo.io.file_error import FileError
+from duotomo.io.paths import FileError
 from duotomo.io.scan import Scan
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_hdf5 import read_scan_hdf5, write_scan

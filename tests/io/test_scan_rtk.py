@@ -14,11 +14,10 @@ import torch
 
 from benchmarks.peers import rtk as peer
 from duotomo.geometry import Acquisition, VolumeGrid, pixel_to_world, voxel_to_world, world_to_pixel
-from duotomo.io.file_error import FileError
-from duotomo.io.rtk_xml import parse_rtk
+from duotomo.io.paths import FileError
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_options import Supplied
-from duotomo.io.scan_rtk import read_rtk_geometry
+from duotomo.io.scan_rtk import parse_rtk, read_rtk_geometry
 from duotomo.io.stacks import PixelPlace
 from duotomo.operators import Projector
 from tests.io.itk_helpers import sitk
@@ -304,7 +303,7 @@ def test_wrong_geometries_are_named(text: str, message: str, tmp_path: Path) -> 
 
 def test_a_geometry_of_many_megabytes_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "g.xml").write_text(PLAIN)
-    monkeypatch.setattr("duotomo.io.rtk_xml.MAX_BYTES", 100)
+    monkeypatch.setattr("duotomo.io.scan_rtk.MAX_BYTES", 100)
     with pytest.raises(FileError, match=r"expected at most 100 bytes of geometry; got \d+"):
         parse_rtk(tmp_path / "g.xml")
 

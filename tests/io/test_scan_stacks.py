@@ -20,11 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duotomo.errors import DuotomoError
-from duotomo.io.file_error import FileError
+from duotomo.io.paths import FileError
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_options import Supplied, Values
 from duotomo.io.stacks import Request
-from duotomo.io.stacks.image import read_stack_image
+from duotomo.io.stacks.stack import read_stack_image
 from tests.io.itk_helpers import sitk
 from tests.io.saved_helpers import SCAN, same
 from tests.io.scan_helpers import ARRAY, WRITERS, put

@@ -20,11 +20,10 @@ from duotomo.io import (
     read_displacement,
     read_result,
     read_study,
-    settings_key,
-    version_1_repr,
     write_result,
 )
-from duotomo.io.history_file import history_from
+from duotomo.io.checkpoint_file import history_from
+from duotomo.io.run_fingerprint import settings_key, version_1_repr
 from duotomo.methods import Result, Settings, Study, iterative, sequential, simultaneous
 from duotomo.transforms import Affine, BSpline, Model, Motion, Rigid, Velocity, chain
 

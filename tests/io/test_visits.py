@@ -14,7 +14,8 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition
 from duotomo.geometry.field_of_view import grid_in_view
-from duotomo.io import Identity, Scan, ScanOptions, Values, read_visits, visits, write_scan, write_study
+from duotomo.io import Scan, ScanOptions, Values, read_visits, visits, write_scan, write_study
+from duotomo.io.dicom.identity import Identity
 from duotomo.io.libraries import pydicom
 from duotomo.io.scan_file import read_scan
 from tests.io.saved_helpers import SCAN, draw, study

@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 
 from duotomo.errors import DuotomoError
-from duotomo.io import FileError, durable, read_result, read_study, version_1_repr
-from duotomo.io.folder_lock import locked
+from duotomo.io import FileError, durable, read_result, read_study
+from duotomo.io.durable import locked
+from duotomo.io.run_fingerprint import version_1_repr
 from duotomo.methods import Checkpoint, settings_to_dict
 from duotomo.methods.state import State
-from duotomo.reproduction import Case, ComparedMethod, DataLevel, Plan, SetUp, folder_of, reproduce
-from duotomo.reproduction.runner import case_folder
+from duotomo.reproduction import ComparedMethod, DataLevel, Plan, reproduce
+from duotomo.reproduction.case import Case
+from duotomo.reproduction.experiment import SetUp
+from duotomo.reproduction.runner import case_folder, folder_of
 from duotomo.solvers import Status, Step
 from tests.reproduction.tiny import GRID, SETTINGS, Counted
 

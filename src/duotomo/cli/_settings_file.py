@@ -51,7 +51,7 @@ def read_settings(path: Path, *, command: str, known: Sequence[str]) -> dict[str
     ...     read_settings(path, command="joint", known=["method", "voxel"])
     {'method': 'iterative', 'voxel': [1.0, 0.5, 0.5]}
     """
-    from duotomo.io.file_error import FileError
+    from duotomo.io.paths import FileError
 
     where = "settings"
     try:

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from duotomo.cli._scans import FileScan, VolumeVoxel
-from duotomo.cli._talk import Talk
+from duotomo.cli._options import FileScan, Talk, VolumeVoxel
 
 
 def convert(

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duotomo.cli._computing import Computing, Device
 from duotomo.cli._errors import DONE
-from duotomo.cli._talk import Talk
+from duotomo.cli._options import Computing, Device, Talk
 
 if TYPE_CHECKING:
     from duotomo.simulate import SimulatedVisits
@@ -114,7 +113,7 @@ def _run(talk: Talk, words: list[str]) -> int:
 def _show(talk: Talk, out: Path, pair: SimulatedVisits) -> dict[str, Any]:
     """Draw and say what came out beside the truth, and return what --json shows."""
     from duotomo.io import read_result
-    from duotomo.report import compare_with_truth, draw_comparison
+    from duotomo.report.comparison import compare_with_truth, draw_comparison
     from duotomo.report.page import PAGE
 
     found = compare_with_truth(read_result(out / RESULT), pair)

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from duotomo.cli._errors import as_options
-from duotomo.cli._scans import FileScan
-from duotomo.cli._talk import Talk
+from duotomo.cli._options import FileScan, Talk
 
 
 def info(

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duotomo.cli._computing import Computing
+from duotomo.cli._options import Computing, Scans, Talk
 from duotomo.cli._run import Run, Saving, grid_words
-from duotomo.cli._scans import Scans
-from duotomo.cli._talk import Talk
 from duotomo.cli._transform import HELP, parse_transform
 
 if TYPE_CHECKING:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duotomo.cli._computing import Computing
+from duotomo.cli._options import Computing, Talk, VolumeVoxel
 from duotomo.cli._run import Run, Saving, grid_words
-from duotomo.cli._scans import VolumeVoxel
-from duotomo.cli._talk import Talk
 from duotomo.cli._transform import HELP, parse_transform
 
 if TYPE_CHECKING:
@@ -116,15 +114,14 @@ def _solve(
     """Return the motion as a result: the reference, and the moving volume brought to it."""
     from duotomo.cli._progress import StageProgress
     from duotomo.methods import Result, register, resample_to_reference
-    from duotomo.methods.registration import registration_stages
+    from duotomo.methods.registration import centered_motion, registration_stages
     from duotomo.methods.schedule import Stage
     from duotomo.objectives import CrossCorrelation, SumOfSquares
     from duotomo.solvers import History, Step
-    from duotomo.transforms import Motion, Translation, model_name
+    from duotomo.transforms import model_name
 
     (volume, grid), (moving, moving_grid) = fixed, other
-    shift = Translation(moving_grid)
-    guess_mm = (_center_mm(*fixed) - _center_mm(*other)).tolist()
+    start = centered_motion(volume, moving, grid=grid, moving_grid=moving_grid)
     work = [(n_steps, float(grid.coarsen(stage.coarsen).n_voxels)) for stage in registration_stages(settings)]
     with StageProgress(talk.console, work) as progress:
         history = History(lambda: 0, progress.show)
@@ -139,7 +136,7 @@ def _solve(
             grid=grid,
             moving_grid=moving_grid,
             settings=settings,
-            start=Motion(shift, shift.params(translation_mm=guess_mm)),
+            start=start,
             n_steps=n_steps,
             misfit=SumOfSquares if misfit is MisfitName.SQUARES else CrossCorrelation,
             on_step=note,
@@ -158,24 +155,3 @@ def _solve(
         seconds=seconds,
         history=history.steps,
     )
-
-
-def _center_mm(volume: torch.Tensor, grid: VolumeGrid) -> torch.Tensor:
-    """Return the centre of what is positive, xyz."""
-    import torch
-
-    from duotomo.errors import DuotomoError
-
-    positive = volume.clamp(min=0)
-    axes = ((2, (0, 1)), (1, (0, 2)), (0, (1, 2)))
-    sums = [positive.sum(dim=others, dtype=torch.float64).cpu() for _, others in axes]
-    if not float(sums[0].sum()) > 0:
-        raise DuotomoError(
-            "expected a volume with positive values; got none. Check the file: attenuation is positive."
-        )
-    centers = []
-    for (axis, _), weights in zip(axes, sums, strict=True):
-        index = torch.arange(len(weights), dtype=torch.float64) + 0.5
-        mean = float((index * weights).sum() / weights.sum())
-        centers.append(grid.low_mm[axis] + mean * grid.spacing_mm[axis])
-    return torch.tensor(centers, dtype=torch.float64)

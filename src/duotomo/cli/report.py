@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from duotomo.cli._talk import Talk
+from duotomo.cli._options import Talk
 
 
 def report(

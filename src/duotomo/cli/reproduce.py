@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duotomo.cli._computing import Computing
 from duotomo.cli._flatten import Fields
-from duotomo.reproduction.data_level import DataLevel
+from duotomo.cli._options import Computing
+from duotomo.reproduction.plan import DataLevel
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +44,8 @@ def reproduce(
     from rich.console import Console
 
     from duotomo.errors import DuotomoError
-    from duotomo.reproduction import EXPERIMENTS, FDA_NAME, Plan
+    from duotomo.reproduction import EXPERIMENTS, Plan
+    from duotomo.reproduction.fda import FDA_NAME
 
     console = Console(highlight=False, soft_wrap=True, markup=False)
     if name not in (ALL, FDA_NAME, *EXPERIMENTS):
@@ -103,7 +104,7 @@ def _fda_plan(
     whether the command is for a part of the work only.
     """
     from duotomo.errors import DuotomoError
-    from duotomo.reproduction import FDA_NAME
+    from duotomo.reproduction.fda import FDA_NAME
     from duotomo.reproduction.third_party.fda import fda_projections
 
     other, one = some or bool(levels and DataLevel.REAL not in levels), plan(DataLevel.REAL)
@@ -119,21 +120,22 @@ def _fda_plan(
 
 
 def _run_fda(console: Console, plan: Plan, out: Path, *, draw: bool) -> None:
-    from duotomo import reproduction
+    from duotomo.reproduction.fda import FDA_NAME, FDA_TITLE, reproduce_fda
+    from duotomo.reproduction.fda_table import draw_fda, fda_lines, fda_remarks, read_fda
 
-    folder = out / reproduction.FDA_NAME / plan.folder_name
-    console.print(f"{reproduction.FDA_TITLE} (real{', quick' if plan.quick else ''})")
+    folder = out / FDA_NAME / plan.folder_name
+    console.print(f"{FDA_TITLE} (real{', quick' if plan.quick else ''})")
 
     def show(row: dict[str, Any], before: bool) -> None:
         done = "finished before" if before else f"{row['seconds']:.1f} s, {row['status']}"
         console.print(f"  {row['label']}: {done}")
 
     with console.status("Reconstructing"):
-        reproduction.reproduce_fda(plan, folder, on_row=show)
-    table = reproduction.read_fda(folder)
-    _show(console, reproduction.fda_lines(table), reproduction.fda_remarks(table))
+        reproduce_fda(plan, folder, on_row=show)
+    table = read_fda(folder)
+    _show(console, fda_lines(table), fda_remarks(table))
     if draw:
-        _draw(console, folder, reproduction.draw_fda)
+        _draw(console, folder, draw_fda)
 
 
 def _run(
@@ -146,24 +148,27 @@ def _run(
     *,
     draw: bool,
 ) -> None:
-    from duotomo import reproduction
-    from duotomo.cli._experiment_progress import ExperimentProgress
+    from duotomo.cli._progress import ExperimentProgress
+    from duotomo.reproduction.figures import draw_experiment
+    from duotomo.reproduction.runner import folder_of, reproduce
+    from duotomo.reproduction.summary import remarks, table_lines
+    from duotomo.reproduction.table import read_table
 
-    folder = reproduction.folder_of(out, experiment, plan)
+    folder = folder_of(out, experiment, plan)
     console.print(f"{experiment.title} ({plan.level.value}{', quick' if plan.quick else ''})")
     with ExperimentProgress(console) as progress:
-        reproduction.reproduce(experiment, plan, folder, progress=progress, cases=cases, methods=methods)
+        reproduce(experiment, plan, folder, progress=progress, cases=cases, methods=methods)
     if cases is not None or methods is not None:
         console.print("The table and the figures come from the same command without --cases and --methods.")
         return
-    table = reproduction.read_table(folder)
-    _show(console, reproduction.table_lines(table), reproduction.remarks(table))
+    table = read_table(folder)
+    _show(console, table_lines(table), remarks(table))
     if draw:
-        _draw(console, folder, reproduction.draw_experiment)
+        _draw(console, folder, draw_experiment)
 
 
 def _show(console: Console, table: list[list[str]], remarks: list[str]) -> None:
-    from duotomo.cli._aligned import aligned
+    from duotomo.cli.reproduce import aligned
 
     for line in (*aligned(table, width=console.width), *remarks):
         console.print(line)
@@ -195,3 +200,39 @@ def _cases(text: str | None) -> list[int] | None:
             )
         numbers += found
     return list(dict.fromkeys(numbers))
+
+
+GAP = "  "
+
+
+def aligned(rows: Sequence[Sequence[str]], *, width: int) -> Iterator[str]:
+    """Give the lines of a table whose first row are the names of its columns.
+
+    Columns that do not fit beside the others follow in a further block, behind the first column again. A
+    single column that is too wide stays whole.
+
+    >>> for line in aligned([["method", "error", "steps"], ["ours", "0.1", "12"]], width=13):
+    ...     print(line)
+    method  error
+    ------  -----
+    ours      0.1
+    <BLANKLINE>
+    method  steps
+    ------  -----
+    ours       12
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    block: list[int] = []
+    blocks = [block]
+    for column in range(1, len(widths)):
+        if block and sum(len(GAP) + widths[one] for one in (*block, column)) > width - widths[0]:
+            block = []
+            blocks.append(block)
+        block.append(column)
+    for number, columns in enumerate(blocks):
+        if number:
+            yield ""
+        head, *body = rows
+        for row in (head, ["-" * one for one in widths], *body):
+            cells = [row[0].ljust(widths[0]), *(row[column].rjust(widths[column]) for column in columns)]
+            yield GAP.join(cells).rstrip()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duotomo.cli._computing import Computing
 from duotomo.cli._flatten import Fields
-from duotomo.cli._talk import Talk
+from duotomo.cli._options import Computing, Talk
 from duotomo.simulate.options import PhantomKind, SimulationOptions
 
 if TYPE_CHECKING:
-    from duotomo.simulate import SimulatedVisit, SimulatedVisits
+    from duotomo.simulate import SimulatedVisits
+    from duotomo.simulate.visit import SimulatedVisit
 
 OPTIONS = Fields(
     only=(
@@ -51,7 +51,8 @@ def simulate(
     """
     from duotomo.io import FileError, write_displacement, write_volume
     from duotomo.io.paths import make_folder
-    from duotomo.simulate import machine_acquisition, make_visits
+    from duotomo.simulate import make_visits
+    from duotomo.simulate.visits import machine_acquisition
 
     if options.machine == "list":
         _list_machines(talk)

@@ -14,25 +14,21 @@ if TYPE_CHECKING:
     from duotomo.io.checkpoint_file import CheckpointFile
     from duotomo.io.conversion import convert
     from duotomo.io.description import describe
-    from duotomo.io.dicom.identity import Identity
-    from duotomo.io.dicom.registration import write_registration
     from duotomo.io.displacement import read_displacement, write_displacement
-    from duotomo.io.file_error import FileError
     from duotomo.io.file_kind import FileKind, recognise
     from duotomo.io.itk_reader import read_transform
     from duotomo.io.itk_writer import write_transform
     from duotomo.io.line_integrals import LogSettings, to_line_integrals
-    from duotomo.io.result_files import check_libraries
-    from duotomo.io.result_folder import library_versions, write_result
+    from duotomo.io.paths import FileError
+    from duotomo.io.result_folder import write_result
     from duotomo.io.result_format import ResultFormat
     from duotomo.io.result_reader import SavedResult, read_result
-    from duotomo.io.run_fingerprint import RunFingerprint, fingerprint, settings_key
+    from duotomo.io.run_fingerprint import fingerprint
     from duotomo.io.scan import Scan
     from duotomo.io.scan_file import read_scan
     from duotomo.io.scan_hdf5 import write_scan
-    from duotomo.io.scan_options import ScanOptions, Supplied, Values
+    from duotomo.io.scan_options import ScanOptions, Values
     from duotomo.io.study_file import read_study, write_study
-    from duotomo.io.version_1 import version_1_repr
     from duotomo.io.visits import ScannedStudy, read_visits
     from duotomo.io.volume_file import read_volume, write_volume
 
@@ -40,21 +36,16 @@ __all__ = [
     "CheckpointFile",
     "FileError",
     "FileKind",
-    "Identity",
     "LogSettings",
     "ResultFormat",
-    "RunFingerprint",
     "SavedResult",
     "Scan",
     "ScanOptions",
     "ScannedStudy",
-    "Supplied",
     "Values",
-    "check_libraries",
     "convert",
     "describe",
     "fingerprint",
-    "library_versions",
     "read_displacement",
     "read_result",
     "read_scan",
@@ -63,11 +54,8 @@ __all__ = [
     "read_visits",
     "read_volume",
     "recognise",
-    "settings_key",
     "to_line_integrals",
-    "version_1_repr",
     "write_displacement",
-    "write_registration",
     "write_result",
     "write_scan",
     "write_study",
@@ -81,25 +69,21 @@ __getattr__, __dir__ = lazy_names(
         "checkpoint_file": ("CheckpointFile",),
         "conversion": ("convert",),
         "description": ("describe",),
-        "duotomo.io.dicom.identity": ("Identity",),
-        "duotomo.io.dicom.registration": ("write_registration",),
         "displacement": ("read_displacement", "write_displacement"),
-        "file_error": ("FileError",),
         "file_kind": ("FileKind", "recognise"),
         "itk_reader": ("read_transform",),
         "itk_writer": ("write_transform",),
         "line_integrals": ("LogSettings", "to_line_integrals"),
-        "result_files": ("check_libraries",),
-        "result_folder": ("library_versions", "write_result"),
+        "paths": ("FileError",),
+        "result_folder": ("write_result",),
         "result_format": ("ResultFormat",),
         "result_reader": ("SavedResult", "read_result"),
-        "run_fingerprint": ("RunFingerprint", "fingerprint", "settings_key"),
+        "run_fingerprint": ("fingerprint",),
         "scan": ("Scan",),
         "scan_file": ("read_scan",),
         "scan_hdf5": ("write_scan",),
-        "scan_options": ("ScanOptions", "Supplied", "Values"),
+        "scan_options": ("ScanOptions", "Values"),
         "study_file": ("read_study", "write_study"),
-        "version_1": ("version_1_repr",),
         "visits": ("ScannedStudy", "read_visits"),
         "volume_file": ("read_volume", "write_volume"),
     },

@@ -1,9 +1,11 @@
-"""The state of a method in an HDF5 file, so that a run that was killed can go on."""
+"""The state of a method in an HDF5 file, so that a run that was killed can go on; its history as text."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from duotomo.io.file_error import FileError
 from duotomo.io.hdf5 import FileFormat, numbered, numbers, part, put, put_text, reading, tensor, text, writing
-from duotomo.io.history_file import COLUMNS, VERSION_1
-from duotomo.io.paths import AnyPath
+from duotomo.io.paths import AnyPath, FileError
 from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.methods.state import State
 from duotomo.solvers import Status, Step
@@ -149,3 +149,55 @@ def _history(group: Any) -> tuple[Step, ...]:
             columns[name] = [names[index] for index in columns[name]]
     rows = zip(*columns.values(), strict=True)
     return tuple(Step(**dict(zip(columns, row, strict=True))) for row in rows)
+
+
+COLUMNS: Mapping[str, Callable[[str], Any]] = {
+    "stage": int,
+    "what": str,
+    "number": int,
+    "objective": float,
+    "gradient_norm": float,
+    "step_size": float,
+    "applications": int,
+    "seconds": float,
+}
+"""The columns of a history in a file, in order, and their types. A `Step` that changes leaves them alone."""
+
+VERSION_1 = {"step": "number", "step_length": "step_size"}
+"""Columns that had another name in files of version 1, and their present one."""
+
+
+def history_text(history: Sequence[Step]) -> str:
+    """Return comma-separated values: a line of names, then one line for each step.
+
+    Numbers are written so that they are read back exactly.
+
+    >>> step = Step(stage=0, what="rigid at 4 mm", number=1, objective=0.1, gradient_norm=2.0,
+    ...             step_size=1.0, applications=4, seconds=0.5)
+    >>> print(history_text([step]), end="")
+    stage,what,number,objective,gradient_norm,step_size,applications,seconds
+    0,rigid at 4 mm,1,0.1,2.0,1.0,4,0.5
+    >>> history_from(history_text([step])) == (step,)
+    True
+    """
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    table.writerows([getattr(step, name) for name in COLUMNS] for step in history)
+    return text.getvalue()
+
+
+def history_from(text: str) -> tuple[Step, ...]:
+    """Return the steps that `history_text` wrote, in this version or an earlier one."""
+    names, *rows = csv.reader(io.StringIO(text)) if text else [[]]
+    if [VERSION_1.get(name, name) for name in names] != list(COLUMNS):
+        raise FileError(f"expected the columns {','.join(COLUMNS)}; got {','.join(names)}. Restore the file.")
+    return tuple(map(_step, rows))
+
+
+def _step(row: list[str]) -> Step:
+    try:
+        pairs = zip(COLUMNS.items(), row, strict=True)
+        return Step(**{name: read(value) for (name, read), value in pairs})
+    except ValueError as error:
+        raise FileError(f"expected one value for each column; got {row}. Restore the file.") from error

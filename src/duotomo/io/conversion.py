@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.header import is_dicom
 from duotomo.io.dicom.identity import Identity
@@ -17,12 +16,11 @@ from duotomo.io.dicom.projections_writer import write_dicom_projections
 from duotomo.io.dicom.registration import is_linear, write_registration
 from duotomo.io.displacement import read_displacement, write_displacement
 from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError
 from duotomo.io.file_kind import FileKind, dicom_header, recognise
 from duotomo.io.itk_reader import read_transform
 from duotomo.io.itk_writer import write_transform
 from duotomo.io.libraries import simpleitk
-from duotomo.io.paths import AnyPath, target
+from duotomo.io.paths import AnyPath, FileError, naming, target
 from duotomo.io.result_index import checked, name_of, read_index
 from duotomo.io.scan import Scan
 from duotomo.io.scan_file import read_scan
@@ -161,11 +159,9 @@ def _from_result(task: _Task, what: str) -> list[Path]:
         raise FileError(
             f"{_WHERE}: expected `what` as one of {', '.join(parts)}; got {what!r}. Choose one of them."
         )
-    try:
+    with naming(_WHERE, task.source):
         part = checked(task.source, index, parts[what])
         grid = VolumeGrid.from_json(json.dumps(index.get("grid")))
-    except DuotomoError as error:
-        raise FileError(f"{_WHERE}: {task.source}: {error}") from error
     return _convert(part, recognise(part), task, grid=grid)
 
 

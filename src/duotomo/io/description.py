@@ -16,11 +16,10 @@ from duotomo.io.dicom.frames import frame_count, frame_shape
 from duotomo.io.dicom.header import is_dicom
 from duotomo.io.dicom.registration import SPATIAL
 from duotomo.io.displacement import read_displacement
-from duotomo.io.file_error import FileError
 from duotomo.io.file_kind import FileKind, dicom_header, recognise, sop_class
 from duotomo.io.itk_reader import read_transform
 from duotomo.io.libraries import pydicom
-from duotomo.io.paths import AnyPath
+from duotomo.io.paths import AnyPath, FileError, naming
 from duotomo.io.result_folder import FEW, plain
 from duotomo.io.result_index import read_index
 from duotomo.io.scan import Scan
@@ -193,10 +192,8 @@ def _study(path: Path) -> Facts:
 def _result(path: Path) -> Facts:
     """Return the facts of a result, from its index alone."""
     index = read_index(_WHERE, path)
-    try:
+    with naming(_WHERE, path):
         grid = VolumeGrid.from_json(json.dumps(index.get("grid")))
-    except DuotomoError as error:
-        raise FileError(f"{_WHERE}: {path}: {error}") from error
     facts: Facts = {
         name: index[name]
         for name in ("method", "status", "reason", "applications", "seconds")
@@ -234,7 +231,7 @@ def _registration(path: Path) -> Facts:
 
 def _geometry(path: Path) -> Facts:
     """Return the facts of a geometry JSON, a grid JSON or RTK's XML."""
-    try:
+    with naming(_WHERE, path):
         if path.suffix.lower() == ".xml":
             return {"format": "RTK geometry", "n_views": len(read_rtk_geometry(path).source_mm)}
         text = geometry_text(path)
@@ -244,8 +241,6 @@ def _geometry(path: Path) -> Facts:
             if '"VolumeGrid"' not in text:
                 raise
             return {"format": "grid JSON", **_grid(VolumeGrid.from_json(text))}
-    except DuotomoError as error:
-        raise FileError(f"{_WHERE}: {path}: {error}") from error
 
 
 def _range(values: torch.Tensor) -> list[float]:

@@ -6,17 +6,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError
 from duotomo.io.images import StoredImage, read_image
 from duotomo.io.images.image import check_components
 from duotomo.io.images.nifti import write_nifti
 from duotomo.io.libraries import simpleitk
-from duotomo.io.paths import AnyPath, source, target
-from duotomo.io.patient_frame import itk_image, lps, ras_affine
-from duotomo.io.placement import aligned, from_image
+from duotomo.io.paths import AnyPath, FileError, naming, source, target
+from duotomo.io.patient_frame import aligned, from_image, itk_image, lps, ras_affine
 from duotomo.transforms import DisplacementField, Motion
 
 SUFFIXES = (".nii.gz", ".nii", ".mha")
@@ -108,7 +105,7 @@ def read_displacement(path: AnyPath) -> Motion:
     """
     where = "read_displacement"
     path = source(where, path, SUFFIXES)
-    try:
+    with naming(where, path):
         image = read_image(path, in_one_file=True)
         vectors = _from_nifti(image) if image.header is not None else _from_itk(image)
         placement = aligned(
@@ -122,8 +119,6 @@ def read_displacement(path: AnyPath) -> Motion:
             )
         field = DisplacementField(placement.grid)
         return Motion(field, field.params(displacement_mm=torch.from_numpy(placement.vectors)))
-    except DuotomoError as error:
-        raise FileError(f"{where}: {path}: {error}") from error
 
 
 def _from_itk(image: StoredImage) -> NDArray[np.float64]:

@@ -11,11 +11,10 @@ from duotomo.errors import DuotomoError
 from duotomo.io.dicom.header import is_dicom, quiet, read_dataset
 from duotomo.io.dicom.registration import DEFORMABLE, SPATIAL
 from duotomo.io.dicom.tomosynthesis_reader import SOP_CLASS
-from duotomo.io.file_error import FileError
 from duotomo.io.hdf5 import SUFFIXES as HDF5
 from duotomo.io.hdf5 import opened, stated_format
 from duotomo.io.images import READERS, n_components
-from duotomo.io.paths import AnyPath
+from duotomo.io.paths import AnyPath, FileError, naming
 from duotomo.io.result_index import has_result
 
 IMAGES = tuple(READERS)
@@ -139,23 +138,18 @@ def _mat(where: str, path: Path) -> FileKind:
 
 
 def _hdf5(where: str, path: Path) -> FileKind:
-    try:
-        with opened(path) as file:
-            stated = stated_format(file)
-            if stated in _OWN:
-                return _OWN[stated]
-            return FileKind.TRANSFORM if "TransformGroup" in file else FileKind.SCAN
-    except FileError as error:
-        raise FileError(f"{where}: {path}: {error}") from error
+    with naming(where, path), opened(path) as file:
+        stated = stated_format(file)
+        if stated in _OWN:
+            return _OWN[stated]
+        return FileKind.TRANSFORM if "TransformGroup" in file else FileKind.SCAN
 
 
 def _image(where: str, path: Path, *, with_geometry: bool) -> FileKind:
     if with_geometry or _geometry_beside(path):
         return FileKind.SCAN
-    try:
+    with naming(where, path):
         return FileKind.DISPLACEMENT if n_components(path) == 3 else FileKind.VOLUME
-    except FileError as error:
-        raise FileError(f"{where}: {path}: {error}") from error
 
 
 def _geometry_beside(path: Path) -> bool:

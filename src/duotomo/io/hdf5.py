@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError
 from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError, reason
 from duotomo.io.libraries import h5py
-from duotomo.io.paths import AnyPath, source, target
+from duotomo.io.paths import AnyPath, FileError, naming, reason, source, target
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks.hdf5 import checked_read
 
@@ -53,12 +52,9 @@ def writing(where: str, path: AnyPath, of: FileFormat) -> Iterator[Any]:
 def reading(where: str, path: AnyPath, of: FileFormat) -> Iterator[Any]:
     """Give an open HDF5 file of this format; what goes wrong while it is read is said of the file."""
     path = source(where, path, SUFFIXES)
-    try:
-        with opened(path) as file:
-            _check_format(file, of)
-            yield file
-    except DuotomoError as error:
-        raise FileError(f"{where}: {path}: {error}") from error
+    with naming(where, path), opened(path) as file:
+        _check_format(file, of)
+        yield file
 
 
 @contextmanager

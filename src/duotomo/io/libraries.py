@@ -6,7 +6,7 @@ import importlib
 import warnings
 from typing import Any
 
-from duotomo.io.file_error import FileError
+from duotomo.io.paths import FileError
 
 
 def simpleitk() -> Any:

@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
+from torch.nn.functional import conv2d
 
 from duotomo.errors import DuotomoError, NonFiniteError
-from duotomo.io.dead_pixels import fill_dead
-from duotomo.io.flat_field import open_field
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Values
 
@@ -207,3 +206,103 @@ def _check_finite(transmission: torch.Tensor) -> None:
             f"to_line_integrals: expected finite counts and a positive flat field where dead pixels are left "
             f"as they are; got {n_bad} pixels without. Repair dead pixels."
         )
+
+
+LEAST_SHARE = 0.01
+"""Of a view's pixels that have to be open for their counts to be taken as the flat field's."""
+
+_BINS_PER_E = 50
+"""Of the histogram, whose bins are 2 % wide."""
+
+_WIDTH = 0.1
+"""Of the peak: pixels within this share of its middle are averaged."""
+
+
+def open_field(counts: torch.Tensor, dead: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the counts of the open field in every view, (view, 1, 1), and the share of pixels that show it.
+
+    The open field is brighter than the breast, and even: the highest peak of the histogram of log counts
+    within 20 % below the brightest pixels, of which 0.1 % are left out. The median of the pixels within 10 %
+    of that peak is returned.
+
+    counts, dead: (view, v, u).
+
+    >>> view = torch.full((1, 20, 20), 1000.0)
+    >>> view[:, 5:, :] = 100.0
+    >>> field, share = open_field(view, torch.zeros(1, 20, 20, dtype=torch.bool))
+    >>> field.item(), share.item()
+    (1000.0, 0.25)
+    """
+    found = [
+        _of_view(view[~bad], number) for number, (view, bad) in enumerate(zip(counts, dead, strict=True))
+    ]
+    fields, shares = zip(*found, strict=True)
+    return torch.stack(fields).reshape(-1, 1, 1), torch.stack(shares)
+
+
+def _of_view(live: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    live = live[live > 0]
+    if live.numel() == 0:
+        raise DuotomoError(
+            f"open_field: expected pixels with counts; got none in view {number}. Drop that view."
+        )
+    bins = (live.double().log() * _BINS_PER_E).floor().long()
+    low = int(bins.min())
+    histogram = torch.bincount(bins - low).double()
+    # Hot pixels are brighter than the open field, and few.
+    above = histogram.flip(0).cumsum(0).flip(0)
+    last = int((above > 1e-3 * live.numel()).nonzero().max())
+    first = max(0, last - int(2 * _WIDTH * _BINS_PER_E))
+    peak = first + int(histogram[first : last + 1].argmax())
+    middle = torch.exp(torch.tensor((low + peak + 0.5) / _BINS_PER_E, dtype=torch.float64))
+    near = live[(live - middle).abs() <= _WIDTH * middle]
+    share = torch.tensor(near.numel() / live.numel())
+    if share < LEAST_SHARE:
+        raise DuotomoError(
+            f"open_field: expected at least {LEAST_SHARE:.0%} of the pixels uncovered; got "
+            f"{float(share):.2%} in view {number}. Give the flat field as a number."
+        )
+    return near.median(), share
+
+
+MOST_DEAD = 0.5
+"""Of a view: beyond this share there is no view to repair."""
+
+
+def fill_dead(images: torch.Tensor, dead: torch.Tensor) -> torch.Tensor:
+    """Return images in which every dead pixel is the mean of its live neighbours, from the rim inwards.
+
+    Rounds of `p = sum(live * p) / sum(live)` over the eight neighbours, until none is left. Live pixels stay
+    bit for bit.
+
+    images, dead: (view, v, u).
+
+    >>> image = torch.arange(9.0).reshape(1, 3, 3)
+    >>> dead = image == 4.0
+    >>> fill_dead(torch.where(dead, torch.nan, image), dead)[0, 1, 1].item()
+    4.0
+    """
+    share = dead.flatten(1).double().mean(dim=1)
+    worst = int(share.argmax())
+    if share[worst] > MOST_DEAD:
+        raise DuotomoError(
+            f"fill_dead: expected at most {MOST_DEAD:.0%} dead pixels in a view; got "
+            f"{float(share[worst]):.0%} in view {worst}. Drop that view, or check its detector."
+        )
+    filled = images.clone()
+    for view in dead.flatten(1).any(dim=1).nonzero().flatten().tolist():
+        filled[view] = _filled(images[view], dead[view])
+    return filled
+
+
+def _filled(image: torch.Tensor, dead: torch.Tensor) -> torch.Tensor:
+    ring = torch.ones(1, 1, 3, 3, dtype=image.dtype, device=image.device)
+    ring[..., 1, 1] = 0
+    live = (~dead).to(image.dtype)[None, None]
+    value = torch.where(dead, 0.0, image)[None, None]
+    while bool((live == 0).any()):
+        n_live, total = conv2d(live, ring, padding=1), conv2d(value, ring, padding=1)
+        reached = (live == 0) & (n_live > 0)
+        value = torch.where(reached, total / n_live.clamp(min=1), value)
+        live = torch.where(reached, torch.ones_like(live), live)
+    return value[0, 0]

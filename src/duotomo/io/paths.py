@@ -1,12 +1,14 @@
-"""Paths of files to read and to write, checked before anything is done."""
+"""Paths of files to read and to write, checked before anything is done; and the error about files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 
-from duotomo.io.file_error import FileError, reason
+from duotomo.errors import DuotomoError
 
 AnyPath = str | PathLike[str]
 
@@ -49,3 +51,34 @@ def _check_suffix(where: str, path: Path, suffixes: Sequence[str]) -> None:
             f"{where}: expected a name that ends in {', '.join(suffixes)}; got {path.name!r}. Rename the "
             f"file."
         )
+
+
+class FileError(DuotomoError):
+    """A file that is missing, damaged, of another kind, or that cannot be written."""
+
+
+@contextmanager
+def naming(where: str, path: AnyPath) -> Iterator[None]:
+    """Let every error of duotomo be a `FileError` that names the function and the file."""
+    try:
+        yield
+    except DuotomoError as error:
+        raise FileError(f"{where}: {path}: {error}") from error
+
+
+def damaged(error: BaseException) -> FileError:
+    """Return what to raise for an error of a library that reads a file."""
+    return FileError(
+        f"expected a file that can be read; got: {reason(error)}. Check that the file is complete."
+    )
+
+
+def reason(error: BaseException) -> str:
+    """Return what a library's message says that happened, without where in the library it did.
+
+    >>> reason(RuntimeError("Exception in reader.cxx:12:\\nITK ERROR: Reader(0x55f3): No such thing.\\n"))
+    'No such thing'
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    telling = next((line for line in lines if "ERROR: " in line), lines[-1])
+    return re.sub(r"^.*ERROR: (\w+\(0x\w+\): )?", "", telling).strip().rstrip(".")

@@ -10,19 +10,20 @@ from pathlib import Path
 import torch
 
 from duotomo.geometry import VolumeGrid
+from duotomo.io.checkpoint_file import history_text
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.registration import write_registration
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 from duotomo.io.displacement import write_displacement
 from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError
-from duotomo.io.history_file import history_text
 from duotomo.io.itk_writer import write_transform
 from duotomo.io.libraries import nibabel, pydicom, simpleitk
-from duotomo.io.result_format import ResultFormat
+from duotomo.io.paths import FileError
+from duotomo.io.result_format import ResultFormat, inverse_file, motion_file
 from duotomo.io.volume_file import write_volume
 from duotomo.methods.result import Result
-from duotomo.transforms import Inverse, InverseStatus, Motion
+from duotomo.transforms import Inverse, Motion
+from duotomo.transforms.inversion import InverseStatus
 
 VOLUME, HISTORY, README = "volume", "history.csv", "README.txt"
 
@@ -37,16 +38,6 @@ class ResultFile:
     kind: str
     about: str
     write: Callable[[Path], None]
-
-
-def motion_file(visit: int) -> str:
-    """Return the name of the file with the motion of a visit, counted from 1."""
-    return f"visit_{visit}_to_reference.tfm"
-
-
-def inverse_file(visit: int) -> str:
-    """Return the name of the file with the inverse of that motion."""
-    return f"reference_to_visit_{visit}.tfm"
 
 
 def check_libraries(formats: Sequence[ResultFormat] = ()) -> None:

@@ -16,14 +16,11 @@ import duotomo
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.identity import Identity
-from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError
-from duotomo.io.paths import AnyPath
-from duotomo.io.replacement import clear, fresh_staging, publish, staged
-from duotomo.io.result_files import README, ResultFile, inverse_file, motion_file, result_files
-from duotomo.io.result_format import ResultFormat
+from duotomo.io.durable import clear, durable, fresh_staging, publish, staged
+from duotomo.io.paths import AnyPath, FileError
+from duotomo.io.result_files import README, ResultFile, result_files
+from duotomo.io.result_format import ResultFormat, inverse_file, motion_file, readme_text
 from duotomo.io.result_index import INDEX, has_result, read_index, sha256_of, write_index
-from duotomo.io.result_readme import readme_text
 from duotomo.methods.registration import reference_to_moving
 from duotomo.methods.result import Result
 from duotomo.methods.settings import Settings

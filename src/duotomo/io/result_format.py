@@ -1,8 +1,16 @@
-"""Formats of a result beside NIfTI and ITK's transforms."""
+"""The format of a result folder: names of files, and the text that says which is what and resamples which."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from typing import TYPE_CHECKING
+
+import duotomo
+
+if TYPE_CHECKING:
+    from duotomo.io.result_files import ResultFile
+    from duotomo.methods.result import Result
 
 
 class ResultFormat(Enum):
@@ -11,3 +19,55 @@ class ResultFormat(Enum):
     MHA = "mha"
     NRRD = "nrrd"
     DICOM = "dicom"
+
+
+def motion_file(visit: int) -> str:
+    """Return the name of the file with the motion of a visit, counted from 1."""
+    return f"visit_{visit}_to_reference.tfm"
+
+
+def inverse_file(visit: int) -> str:
+    """Return the name of the file with the inverse of that motion."""
+    return f"reference_to_visit_{visit}.tfm"
+
+
+def readme_text(result: Result, files: Mapping[str, ResultFile]) -> str:
+    """Return the text for a result with these files, by name."""
+    width = max(map(len, files))
+    lines = [
+        f"A result of duotomo {duotomo.__version__}, method {result.method}: {result.status.value}. "
+        f"{result.reason}",
+        "",
+        "Volumes are linear attenuation in 1/mm. Millimetres, LPS for ITK and DICOM, RAS for NIfTI.",
+        "",
+        *(f"{name:<{width}}  {file.about}" for name, file in files.items()),
+        f"{'result.json':<{width}}  all numbers, the settings, and the SHA-256 of every file",
+    ]
+    if result.motions:
+        lines += ["", *_resampling(files)]
+    return "\n".join(lines) + "\n"
+
+
+def resampling_code(files: Sequence[str], visit: int = 2) -> str:
+    """Return Python that brings a visit, counted from 1, to the reference."""
+    own = f"visit_{visit}.nii.gz"
+    moving = own if own in files else f"YOUR IMAGE OF VISIT {visit}"
+    return (
+        f'reference, moving = sitk.ReadImage("volume.nii.gz"), sitk.ReadImage("{moving}")\n'
+        f'registered = sitk.Resample(moving, reference, sitk.ReadTransform("{inverse_file(visit)}"))'
+    )
+
+
+def _resampling(files: Mapping[str, ResultFile]) -> list[str]:
+    code = resampling_code(list(files)).splitlines()
+    return [
+        "A_to_B.tfm takes points of A to points of B. Resampling an image asks for each voxel of the output",
+        "where it lies in the input, so it needs the file that leads from the output to the input:",
+        "",
+        f"  {inverse_file(2)}  resamples visit 2 to the reference",
+        f"  {motion_file(2)}  resamples the reference to visit 2",
+        "",
+        "In Python, after `import SimpleITK as sitk`, in this folder:",
+        "",
+        *(f"    {line}" for line in code),
+    ]

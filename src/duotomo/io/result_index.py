@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from duotomo.errors import DuotomoError
-from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError, reason
-from duotomo.io.replacement import deciding, located
+from duotomo.io.durable import deciding, durable, located
+from duotomo.io.paths import FileError, reason
 from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.methods.settings import Settings
 from duotomo.methods.settings_dict import settings_to_dict

@@ -11,11 +11,10 @@ from typing import Any
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.io.file_error import FileError, reason
-from duotomo.io.history_file import history_from
+from duotomo.io.checkpoint_file import history_from
+from duotomo.io.durable import staged
 from duotomo.io.itk_reader import read_transform
-from duotomo.io.paths import AnyPath
-from duotomo.io.replacement import staged
+from duotomo.io.paths import AnyPath, FileError, reason
 from duotomo.io.result_files import VOLUME
 from duotomo.io.result_index import INDEX, checked, name_of, read_index
 from duotomo.io.volume_file import read_volume

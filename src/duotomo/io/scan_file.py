@@ -8,9 +8,8 @@ import numpy as np
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.io.file_error import FileError, reason
 from duotomo.io.hdf5 import opened, stated_format
-from duotomo.io.paths import AnyPath
+from duotomo.io.paths import AnyPath, FileError, reason
 from duotomo.io.scan import Scan
 from duotomo.io.scan_geometry import place_stack
 from duotomo.io.scan_hdf5 import FORMAT, read_scan_hdf5

@@ -11,7 +11,7 @@ import numpy as np
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import MACHINES, Acquisition
-from duotomo.io.file_error import FileError
+from duotomo.io.paths import FileError
 from duotomo.io.scan_options import Supplied
 from duotomo.io.scan_rtk import read_rtk_geometry
 from duotomo.io.stacks import READERS, Stack

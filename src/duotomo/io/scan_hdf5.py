@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition
-from duotomo.io.file_error import FileError
 from duotomo.io.hdf5 import FileFormat, part, put, put_text, reading, writing
-from duotomo.io.paths import AnyPath
+from duotomo.io.paths import AnyPath, FileError, naming
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Values
 from duotomo.io.size_check import MAX_BYTES
@@ -88,7 +86,7 @@ def read_scan_hdf5(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Scan:
                 f"{tuple(projections.shape)} and ({len(spacing)},). Write them anew."
             )
         thickness = file.attrs.get("thickness_mm")
-    try:
+    with naming(where, path):
         _, n_v, n_u = projections.shape
         return Scan(
             projections=projections,
@@ -105,8 +103,6 @@ def read_scan_hdf5(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Scan:
             format="duotomo scan (HDF5)",
             thickness_mm=None if thickness is None else _number("thickness_mm", thickness),
         )
-    except DuotomoError as error:
-        raise FileError(f"{where}: {path}: {error}") from error
 
 
 def _values(file: Any) -> Values:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duotomo.io.file_error import FileError
+from duotomo.io.paths import FileError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ def check_size(
     >>> check_size("scan.npy", (9, 20, 30), 2, stored_bytes=10_800, compressed=False)
     >>> check_size("scan.npy", (9, 20, 30), 2, stored_bytes=10_799, compressed=False)
     Traceback (most recent call last):
-    duotomo.io.file_error.FileError: expected 10800 bytes of numbers, as the header of scan.npy says: (9, 20, 30) of 2 bytes; got 10799. Check that the file is complete.
+    duotomo.io.paths.FileError: expected 10800 bytes of numbers, as the header of scan.npy says: (9, 20, 30) of 2 bytes; got 10799. Check that the file is complete.
     """  # noqa: E501
     sides = [int(side) for side in shape]
     if not sides or min(sides) < 1:

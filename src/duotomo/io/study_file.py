@@ -6,11 +6,9 @@ from typing import Any
 
 import torch
 
-from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.io.file_error import FileError
 from duotomo.io.hdf5 import FileFormat, numbered, part, put, put_text, reading, tensor, text, writing
-from duotomo.io.paths import AnyPath
+from duotomo.io.paths import AnyPath, naming
 from duotomo.methods.study import Study, Visit
 
 FORMAT = FileFormat(name="duotomo study", version=1)
@@ -81,10 +79,8 @@ def read_study(path: AnyPath, device: torch.device | str = "cpu") -> Study:
     with reading(where, path, FORMAT) as file:
         grid = VolumeGrid.from_json(text(part(file, "grid"), "json"))
         visits = [_visit(group) for group in numbered(part(file, "visits"))]
-    try:
+    with naming(where, path):
         return Study(grid=grid, visits=tuple(_on(device, visit) for visit in visits))
-    except DuotomoError as error:
-        raise FileError(f"{where}: {path}: {error}") from error
 
 
 def _put_visit(group: Any, visit: Visit) -> None:

@@ -6,21 +6,19 @@ from pathlib import Path
 
 import torch
 
-from duotomo.errors import DuotomoError, check_tensor
+from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.header import is_dicom
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 from duotomo.io.dicom.tomosynthesis_reader import read_tomosynthesis
 from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError
 from duotomo.io.images import read_image
 from duotomo.io.images.image import check_components
 from duotomo.io.images.nifti import write_nifti
 from duotomo.io.libraries import nibabel, simpleitk
-from duotomo.io.paths import AnyPath, source, target
-from duotomo.io.patient_frame import itk_image, ras_affine
-from duotomo.io.placement import aligned, from_image
+from duotomo.io.paths import AnyPath, naming, source, target
+from duotomo.io.patient_frame import aligned, from_image, itk_image, ras_affine
 
 ITK_SUFFIXES = (".mha", ".nrrd")
 SUFFIXES = (".nii.gz", ".nii", *ITK_SUFFIXES)
@@ -110,10 +108,8 @@ def read_volume(
     if path.is_file() and is_dicom(path):
         return read_tomosynthesis(path, voxel_mm=voxel_mm)
     path = source(where, path, SUFFIXES)
-    try:
+    with naming(where, path):
         image = read_image(path, in_one_file=True)
         check_components(image, 1, "one volume")
         placement = aligned(from_image(image, image.floats()[None]), "Resample the image.")
-    except DuotomoError as error:
-        raise FileError(f"{where}: {path}: {error}") from error
     return torch.from_numpy(placement.vectors[0]), placement.grid

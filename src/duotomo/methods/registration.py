@@ -19,7 +19,7 @@ from duotomo.objectives.priors.bending import bending_priors, sign_form
 from duotomo.operators import Warp
 from duotomo.solvers import GaussNewton, LevenbergMarquardt, Solution, Step
 from duotomo.solvers.history import OnStep
-from duotomo.transforms import Inverse, Motion, Transform, invert
+from duotomo.transforms import Inverse, Motion, Transform, Translation, invert
 from duotomo.transforms.transform import FEW_PARAMS
 
 INNER_STEPS = 20
@@ -112,6 +112,33 @@ def register(
         )
         start = found.motion
     return found
+
+
+def centered_motion(
+    reference: torch.Tensor, moving: torch.Tensor, *, grid: VolumeGrid, moving_grid: VolumeGrid
+) -> Motion:
+    """Return the translation that takes the centroid of one volume to that of another: an initial guess.
+
+    The centroid is that of the positive values.
+
+    Parameters
+    ----------
+    reference, moving, grid, moving_grid
+        As for `register`.
+
+    Returns
+    -------
+    Motion
+        moving_to_reference, of a `Translation`.
+
+    Raises
+    ------
+    DuotomoError
+        If a volume has no positive values.
+    """
+    shift = Translation(moving_grid)
+    guess_mm = _centroid_mm(reference, grid) - _centroid_mm(moving, moving_grid)
+    return Motion(shift, shift.params(translation_mm=guess_mm.tolist()))
 
 
 def check_models(settings: Settings) -> None:
@@ -252,3 +279,19 @@ def _minimise(
 def _transform(stage: Stage, moving_grid: VolumeGrid) -> Transform:
     assert stage.model is not None
     return stage.model(moving_grid)
+
+
+def _centroid_mm(volume: torch.Tensor, grid: VolumeGrid) -> torch.Tensor:
+    """Return the centroid of what is positive, xyz."""
+    positive = volume.clamp(min=0)
+    centers = []
+    for axis, others in ((2, (0, 1)), (1, (0, 2)), (0, (1, 2))):
+        weights = positive.sum(dim=others, dtype=torch.float64).cpu()
+        if not float(weights.sum()) > 0:
+            raise DuotomoError(
+                "expected a volume with positive values; got none. Check the file: attenuation is positive."
+            )
+        index = torch.arange(len(weights), dtype=torch.float64) + 0.5
+        mean = float((index * weights).sum() / weights.sum())
+        centers.append(grid.low_mm[axis] + mean * grid.spacing_mm[axis])
+    return torch.tensor(centers, dtype=torch.float64)

@@ -6,18 +6,38 @@ import json
 from base64 import b64encode
 from hashlib import sha256
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from duotomo.errors import DuotomoError
 from duotomo.io import FileError, SavedResult, read_result
 from duotomo.io.durable import durable
-from duotomo.io.file_error import reason
-from duotomo.io.paths import AnyPath, target
+from duotomo.io.paths import AnyPath, reason, target
 from duotomo.io.result_index import INDEX, read_index
-from duotomo.report.page_bundle import SCRIPT, STYLE, viewer_part
-from duotomo.report.page_deformation import page_deformation
 from duotomo.report.page_text import text_html
-from duotomo.report.page_volumes import PageVolumes, nifti_gzip, page_volumes, registered_name, title_of
+from duotomo.report.page_volumes import (
+    PageVolumes,
+    nifti_gzip,
+    page_deformation,
+    page_volumes,
+    registered_name,
+    title_of,
+)
+
+SCRIPT, STYLE = "viewer.js", "viewer.css"
+
+
+def viewer_part(name: str) -> str:
+    """Return the text of a part of the viewer; raise where the package was not built with it."""
+    part = files("duotomo.report") / "viewer" / name
+    if not part.is_file():
+        raise DuotomoError(
+            f"duotomo.report: expected the viewer's {name} in the package; got nothing there. Install "
+            f"duotomo from a wheel, or build the viewer: npm ci && npm run build, in viewer/."
+        )
+    return part.read_text(encoding="utf-8")
+
 
 PAGE = "report.html"
 

@@ -14,10 +14,13 @@ import torch
 from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
-from duotomo.io import library_versions, settings_key, write_volume
-from duotomo.io.folder_lock import locked
+from duotomo.io import write_volume
+from duotomo.io.durable import locked
 from duotomo.io.paths import make_folder
-from duotomo.phantoms import JOHNS_YAFFE_20_KEV_PER_MM, Ellipsoid, Tissue
+from duotomo.io.result_folder import library_versions
+from duotomo.io.run_fingerprint import settings_key
+from duotomo.phantoms import Ellipsoid, Tissue
+from duotomo.phantoms.attenuation import JOHNS_YAFFE_20_KEV_PER_MM
 from duotomo.reconstruct import (
     BackProjection,
     FilteredBackProjection,
@@ -28,9 +31,8 @@ from duotomo.reconstruct import (
     reconstruct,
 )
 from duotomo.reconstruct.algorithm import Algorithm
-from duotomo.reproduction.data_level import DataLevel
-from duotomo.reproduction.plan import Plan
-from duotomo.reproduction.rows import TABLE, WHERE, Row, read_row, write_json, write_row
+from duotomo.reproduction.plan import DataLevel, Plan
+from duotomo.reproduction.table import TABLE, WHERE, Row, read_row, write_json, write_row
 from duotomo.reproduction.third_party.fda import FdaScan, fda_projections
 from duotomo.reproduction.third_party.files import scipy_part
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from duotomo.io import read_volume
-from duotomo.io.file_error import FileError, reason
+from duotomo.io.paths import FileError, reason
 from duotomo.report.slices import slices
-from duotomo.reproduction.rows import TABLE
 from duotomo.reproduction.summary import digits
+from duotomo.reproduction.table import TABLE
 
 WINDOW_PER_MM = (0.0, 0.12)
 """Attenuation drawn black and white: of the breast's tissues, with room above."""

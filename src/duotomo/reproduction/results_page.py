@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError
-from duotomo.io.paths import make_folder
+from duotomo.io.paths import FileError, make_folder
 from duotomo.reproduction.experiments import EXPERIMENTS
 from duotomo.reproduction.fda import FDA_NAME
 from duotomo.reproduction.fda_table import FdaTable, fda_lines, fda_remarks, read_fda
 from duotomo.reproduction.figures import FIGURES
-from duotomo.reproduction.overview import glance_lines
 from duotomo.reproduction.results_text import (
     COLUMNS,
     COMPARING,
@@ -29,10 +27,10 @@ from duotomo.reproduction.results_text import (
     TELLING,
     TELLING_ELSEWHERE,
     TITLES,
+    glance_lines,
 )
-from duotomo.reproduction.rows import TABLE
 from duotomo.reproduction.summary import outcomes, published, ratio_lines, table_lines, unfinished
-from duotomo.reproduction.table import Table, read_table
+from duotomo.reproduction.table import TABLE, Table, read_table
 
 MOST_FIGURES = 4
 """Of each experiment and level; all of them are in its folder."""

@@ -8,27 +8,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from duotomo.errors import DuotomoError
-from duotomo.io import (
-    CheckpointFile,
-    fingerprint,
-    library_versions,
-    settings_key,
-    version_1_repr,
-    write_result,
-    write_study,
-    write_transform,
-    write_volume,
-)
-from duotomo.io.folder_lock import locked
+from duotomo.io import CheckpointFile, fingerprint, write_result, write_study, write_transform, write_volume
+from duotomo.io.durable import locked
 from duotomo.io.paths import make_folder
+from duotomo.io.result_folder import library_versions
+from duotomo.io.run_fingerprint import settings_key, version_1_repr
 from duotomo.methods import Result, settings_to_dict
 from duotomo.reproduction.case import Case
 from duotomo.reproduction.compared_method import ComparedMethod
 from duotomo.reproduction.experiment import Experiment, SetUp
 from duotomo.reproduction.measures import errors_of
 from duotomo.reproduction.plan import Plan
-from duotomo.reproduction.rows import TABLE, WHERE, Row, read_row, write_json, write_row
-from duotomo.solvers import OnStep, Step
+from duotomo.reproduction.table import TABLE, WHERE, Row, read_row, write_json, write_row
+from duotomo.solvers import Step
+from duotomo.solvers.history import OnStep
 
 
 class Progress(Protocol):

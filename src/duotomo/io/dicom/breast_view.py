@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from duotomo.io.dicom.attributes import code, item
-from duotomo.io.file_error import FileError
+from duotomo.io.dicom.header import code, item
+from duotomo.io.paths import FileError
 
 VIEWS = {
     "CC": ("399162004", "cranio-caudal"),

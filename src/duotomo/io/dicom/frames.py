@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.io.dicom.header import ViewAttributes, read_dataset, title
-from duotomo.io.file_error import FileError, reason
 from duotomo.io.libraries import pydicom
+from duotomo.io.paths import FileError, reason
 from duotomo.io.size_check import MAX_BYTES, check_bytes, check_size
 
 _SIZES = {0xFFF7, *range(0xFFC0, 0xFFD0)} - {0xFFC4, 0xFFC8, 0xFFCC}

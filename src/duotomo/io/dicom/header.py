@@ -6,14 +6,14 @@ import logging
 import math
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from duotomo.io.file_error import FileError
 from duotomo.io.libraries import pydicom
+from duotomo.io.paths import FileError
 from duotomo.io.size_check import MAX_BYTES, in_words
 
 DEFLATED = "1.2.840.10008.1.2.1.99"
@@ -202,3 +202,43 @@ def common_text(views: Sequence[ViewAttributes], keyword: str) -> str:
 def _some(found: set[Any]) -> str:
     shown = sorted("none" if value is None or value == "" else str(value) for value in found)
     return ", ".join(shown[:4]) + (", ..." if len(shown) > 4 else "")
+
+
+def item(values: Mapping[str, Any]) -> Any:
+    """Return a pydicom Dataset with attributes by keyword, as `fill` sets them.
+
+    >>> item({"PatientName": "Doe^Jane"}).PatientName
+    'Doe^Jane'
+    """
+    dataset = pydicom().Dataset()
+    fill(dataset, values)
+    return dataset
+
+
+def fill(dataset: Any, values: Mapping[str, Any]) -> None:
+    """Set attributes of a dataset by keyword. A list of datasets becomes a sequence, a mapping one of one."""
+    for keyword, value in values.items():
+        setattr(dataset, keyword, [item(value)] if isinstance(value, Mapping) else value)
+
+
+def code(value: str, scheme: str, meaning: str) -> Any:
+    """Return the item of a code sequence.
+
+    >>> code("76752008", "SCT", "Breast").CodeMeaning
+    'Breast'
+    """
+    return item({"CodeValue": value, "CodingSchemeDesignator": scheme, "CodeMeaning": meaning})
+
+
+def decimals(values: Iterable[float]) -> list[Any]:
+    """Return numbers as DICOM's decimal strings, which have 16 characters: about ten digits.
+
+    >>> [str(value) for value in decimals([0.1, 1 / 3])]
+    ['0.1', '0.33333333333333']
+    """
+    return [pydicom().valuerep.DSfloat(float(value), auto_format=True) for value in values]
+
+
+def decimal(value: float) -> Any:
+    """Return a number as one decimal string."""
+    return decimals([value])[0]

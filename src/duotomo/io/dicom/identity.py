@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from duotomo.io.dicom.breast_view import BreastView
 from duotomo.io.dicom.header import quiet
-from duotomo.io.file_error import FileError
 from duotomo.io.libraries import pydicom
+from duotomo.io.paths import FileError
 
 PATIENT = (
     "PatientName",

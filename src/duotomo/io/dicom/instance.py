@@ -7,11 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from duotomo.io.dicom.attributes import item
+from duotomo.io.dicom.header import item
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.durable import durable
-from duotomo.io.file_error import FileError, reason
 from duotomo.io.libraries import pydicom
+from duotomo.io.paths import FileError, reason
 
 SUFFIXES = (".dcm",)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from duotomo.geometry import Acquisition
 from duotomo.io.dicom.header import ViewAttributes, missing, title
 from duotomo.io.dicom.orientation import Turn
-from duotomo.io.file_error import FileError
+from duotomo.io.paths import FileError
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from duotomo.io.dicom.breast_view import VIEWS
 from duotomo.io.dicom.header import ViewAttributes, common_text, title
-from duotomo.io.file_error import FileError
+from duotomo.io.paths import FileError
 
 Floats = NDArray[np.float64]
 T = TypeVar("T", int, float)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from duotomo.geometry import Acquisition
 from duotomo.io.dicom.header import ViewAttributes
-from duotomo.io.file_error import FileError
+from duotomo.io.paths import FileError
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Values
 

@@ -32,8 +32,7 @@ from duotomo.io.dicom.projections_geometry import (
     file_spacing,
     machine_geometry,
 )
-from duotomo.io.file_error import FileError, reason
-from duotomo.io.paths import AnyPath
+from duotomo.io.paths import AnyPath, FileError, reason
 from duotomo.io.scan import Scan
 from duotomo.io.scan_geometry import read_geometry
 from duotomo.io.scan_options import Supplied, Values

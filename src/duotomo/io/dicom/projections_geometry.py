@@ -9,7 +9,7 @@ import numpy as np
 from duotomo.errors import GeometryError
 from duotomo.geometry import MACHINES, Acquisition
 from duotomo.io.dicom.header import ViewAttributes, common, missing, title
-from duotomo.io.file_error import FileError
+from duotomo.io.paths import FileError
 from duotomo.io.scan_geometry import sweep
 from duotomo.io.scan_options import Supplied
 

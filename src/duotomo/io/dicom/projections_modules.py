@@ -5,7 +5,6 @@ A simulated scan has no tube current and no dose. Where the standard demands a n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,20 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.geometry import Acquisition
-from duotomo.io.dicom.attributes import code, decimal, decimals, item
 from duotomo.io.dicom.breast_view import BreastView
+from duotomo.io.dicom.header import code, decimal, decimals, item
 from duotomo.io.dicom.isocentre import detector_axes
 from duotomo.io.dicom.orientation import Turn, letters
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Values
 
 Floats = NDArray[np.float64]
-
-
-def fill(dataset: Any, values: Mapping[str, Any]) -> None:
-    """Set attributes of a dataset by keyword."""
-    for keyword, value in values.items():
-        setattr(dataset, keyword, value)
 
 
 def stored_turn(breast: BreastView) -> Turn:
@@ -130,70 +123,44 @@ def shared_groups(
     return item(
         derivation
         | {
-            "FrameAnatomySequence": [
-                item(
-                    {
-                        "AnatomicRegionSequence": [code("76752008", "SCT", "Breast")],
-                        "FrameLaterality": breast.frame_laterality,
-                    }
-                )
-            ],
-            "PixelValueTransformationSequence": [
-                item(
-                    {
-                        "RescaleIntercept": decimal(0),
-                        "RescaleSlope": decimal(1),
-                        "RescaleType": "US",
-                    }
-                )
-            ],
-            "FrameVOILUTSequence": [
-                item({"WindowCenter": decimal(n_values / 2), "WindowWidth": decimal(n_values)})
-            ],
-            "IrradiationEventIdentificationSequence": [item({"IrradiationEventUID": event_uid})],
-            "FieldOfViewSequence": [
-                item(
-                    {
-                        "FieldOfViewOrigin": decimals([0, 0]),
-                        "FieldOfViewRotation": "0",
-                        "FieldOfViewHorizontalFlip": "NO",
-                    }
-                )
-            ],
-            "FramePixelDataPropertiesSequence": [
-                item(
-                    {
-                        "FrameType": ["ORIGINAL", "PRIMARY", "TOMO_PROJ", "NONE"],
-                        # Rows run along v as stored: the spacing between rows is that along u.
-                        "ImagerPixelSpacing": decimals([d_u, d_v]),
-                        "PixelIntensityRelationship": "LIN" if counts else "LOG",
-                        "PixelIntensityRelationshipSign": 1 if counts else -1,
-                        "GeometricalProperties": "UNIFORM",
-                        "ImageProcessingApplied": "NONE",
-                    }
-                )
-            ],
-            "XRayAcquisitionDoseSequence": [
-                item(
-                    {
-                        "ExposureTimeInms": 0.0,
-                        "ExposureInmAs": _fact(scan, "exposure (mAs)"),
-                        "OrganDose": decimal(0.0),
-                        "EntranceDoseInmGy": decimal(0.0),
-                    }
-                )
-            ],
-            "CollimatorShapeSequence": [
-                item(
-                    {
-                        "CollimatorShape": "RECTANGULAR",
-                        "CollimatorLeftVerticalEdge": 0,
-                        "CollimatorRightVerticalEdge": scan.acquisition.detector_shape[0] + 1,
-                        "CollimatorUpperHorizontalEdge": 0,
-                        "CollimatorLowerHorizontalEdge": scan.acquisition.detector_shape[1] + 1,
-                    }
-                )
-            ],
+            "FrameAnatomySequence": {
+                "AnatomicRegionSequence": [code("76752008", "SCT", "Breast")],
+                "FrameLaterality": breast.frame_laterality,
+            },
+            "PixelValueTransformationSequence": {
+                "RescaleIntercept": decimal(0),
+                "RescaleSlope": decimal(1),
+                "RescaleType": "US",
+            },
+            "FrameVOILUTSequence": {"WindowCenter": decimal(n_values / 2), "WindowWidth": decimal(n_values)},
+            "IrradiationEventIdentificationSequence": {"IrradiationEventUID": event_uid},
+            "FieldOfViewSequence": {
+                "FieldOfViewOrigin": decimals([0, 0]),
+                "FieldOfViewRotation": "0",
+                "FieldOfViewHorizontalFlip": "NO",
+            },
+            "FramePixelDataPropertiesSequence": {
+                "FrameType": ["ORIGINAL", "PRIMARY", "TOMO_PROJ", "NONE"],
+                # Rows run along v as stored: the spacing between rows is that along u.
+                "ImagerPixelSpacing": decimals([d_u, d_v]),
+                "PixelIntensityRelationship": "LIN" if counts else "LOG",
+                "PixelIntensityRelationshipSign": 1 if counts else -1,
+                "GeometricalProperties": "UNIFORM",
+                "ImageProcessingApplied": "NONE",
+            },
+            "XRayAcquisitionDoseSequence": {
+                "ExposureTimeInms": 0.0,
+                "ExposureInmAs": _fact(scan, "exposure (mAs)"),
+                "OrganDose": decimal(0.0),
+                "EntranceDoseInmGy": decimal(0.0),
+            },
+            "CollimatorShapeSequence": {
+                "CollimatorShape": "RECTANGULAR",
+                "CollimatorLeftVerticalEdge": 0,
+                "CollimatorRightVerticalEdge": scan.acquisition.detector_shape[0] + 1,
+                "CollimatorUpperHorizontalEdge": 0,
+                "CollimatorLowerHorizontalEdge": scan.acquisition.detector_shape[1] + 1,
+            },
         }
     )
 
@@ -220,63 +187,43 @@ def frame_groups(acquisition: Acquisition, view: int, turn: Turn, isocentre_mm: 
     now = _now()
     return item(
         {
-            "FrameContentSequence": [
-                item(
-                    {
-                        "FrameAcquisitionNumber": view + 1,
-                        "FrameAcquisitionDateTime": now,
-                        "FrameReferenceDateTime": now,
-                        "FrameAcquisitionDuration": 0.0,
-                    }
-                )
-            ],
-            "PositionerPositionSequence": [
-                item(
-                    {
-                        "PositionerPrimaryAngle": decimal(float(lean[0])),
-                        "PositionerPrimaryAngleDirection": "CW",
-                        "PositionerSecondaryAngle": decimal(0.0),
-                    }
-                )
-            ],
-            "DetectorPositionSequence": [
-                item(
-                    {
-                        "DetectorPrimaryAngle": decimal(on_detector[0]),
-                        "DetectorSecondaryAngle": decimal(on_detector[1]),
-                    }
-                )
-            ],
-            "XRayGeometrySequence": [
-                item(
-                    {
-                        "DistanceSourceToDetector": decimal(to_edge_mm),
-                        "DistanceSourceToPatient": decimal(to_edge_mm),
-                        "DistanceSourceToIsocenter": to_isocentre_mm,
-                        "EstimatedRadiographicMagnificationFactor": decimal(1.0),
-                    }
-                )
-            ],
-            "IsocenterReferenceSystemSequence": [
-                item(
-                    {
-                        "XRaySourceIsocenterPrimaryAngle": float(lean[0]),
-                        "XRaySourceIsocenterSecondaryAngle": float(lean[1]),
-                        "BreastSupportIsocenterPrimaryAngle": 0.0,
-                        "BreastSupportIsocenterSecondaryAngle": 0.0,
-                        "BreastSupportXPositionToIsocenter": float(-isocentre_mm[0]),
-                        "BreastSupportYPositionToIsocenter": float(-isocentre_mm[1]),
-                        "BreastSupportZPositionToIsocenter": float(-isocentre_mm[2]),
-                        "DetectorIsocenterPrimaryAngle": float(np.degrees(tilt)),
-                        "DetectorIsocenterSecondaryAngle": 0.0,
-                        "DetectorXPositionToIsocenter": float(center[0]),
-                        "DetectorYPositionToIsocenter": float(center[1]),
-                        "DetectorZPositionToIsocenter": float(center[2]),
-                        "DetectorActiveAreaTLHCPosition": corner.tolist(),
-                        "DetectorActiveAreaOrientation": [*row.tolist(), *column.tolist()],
-                    }
-                )
-            ],
+            "FrameContentSequence": {
+                "FrameAcquisitionNumber": view + 1,
+                "FrameAcquisitionDateTime": now,
+                "FrameReferenceDateTime": now,
+                "FrameAcquisitionDuration": 0.0,
+            },
+            "PositionerPositionSequence": {
+                "PositionerPrimaryAngle": decimal(float(lean[0])),
+                "PositionerPrimaryAngleDirection": "CW",
+                "PositionerSecondaryAngle": decimal(0.0),
+            },
+            "DetectorPositionSequence": {
+                "DetectorPrimaryAngle": decimal(on_detector[0]),
+                "DetectorSecondaryAngle": decimal(on_detector[1]),
+            },
+            "XRayGeometrySequence": {
+                "DistanceSourceToDetector": decimal(to_edge_mm),
+                "DistanceSourceToPatient": decimal(to_edge_mm),
+                "DistanceSourceToIsocenter": to_isocentre_mm,
+                "EstimatedRadiographicMagnificationFactor": decimal(1.0),
+            },
+            "IsocenterReferenceSystemSequence": {
+                "XRaySourceIsocenterPrimaryAngle": float(lean[0]),
+                "XRaySourceIsocenterSecondaryAngle": float(lean[1]),
+                "BreastSupportIsocenterPrimaryAngle": 0.0,
+                "BreastSupportIsocenterSecondaryAngle": 0.0,
+                "BreastSupportXPositionToIsocenter": float(-isocentre_mm[0]),
+                "BreastSupportYPositionToIsocenter": float(-isocentre_mm[1]),
+                "BreastSupportZPositionToIsocenter": float(-isocentre_mm[2]),
+                "DetectorIsocenterPrimaryAngle": float(np.degrees(tilt)),
+                "DetectorIsocenterSecondaryAngle": 0.0,
+                "DetectorXPositionToIsocenter": float(center[0]),
+                "DetectorYPositionToIsocenter": float(center[1]),
+                "DetectorZPositionToIsocenter": float(center[2]),
+                "DetectorActiveAreaTLHCPosition": corner.tolist(),
+                "DetectorActiveAreaOrientation": [*row.tolist(), *column.tolist()],
+            },
         }
     )
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import Acquisition
-from duotomo.io.dicom.attributes import item
 from duotomo.io.dicom.breast_view import BreastView
-from duotomo.io.dicom.header import ViewAttributes, quiet
+from duotomo.io.dicom.header import ViewAttributes, fill, item, quiet
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.instance import EXPLICIT, MOST_BYTES, SUFFIXES, new_dataset, save
 from duotomo.io.dicom.isocentre import isocentre_geometry, isocentre_of
@@ -21,7 +20,6 @@ from duotomo.io.dicom.orientation import Turn
 from duotomo.io.dicom.private_block import Scale, put_block
 from duotomo.io.dicom.projections import PRESENTATION, PROCESSING
 from duotomo.io.dicom.projections_modules import (
-    fill,
     frame_groups,
     image_module,
     multi_frame_module,
@@ -29,8 +27,7 @@ from duotomo.io.dicom.projections_modules import (
     single_file_module,
     stored_turn,
 )
-from duotomo.io.file_error import FileError
-from duotomo.io.paths import AnyPath, make_folder, target
+from duotomo.io.paths import AnyPath, FileError, make_folder, target
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Values
 

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid, voxel_to_world
-from duotomo.io.dicom.attributes import decimals, item
+from duotomo.io.dicom.header import decimals, item
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.instance import EXPLICIT, MOST_BYTES, SUFFIXES, check_description, new_dataset, save
-from duotomo.io.file_error import FileError
-from duotomo.io.paths import AnyPath, target
+from duotomo.io.paths import AnyPath, FileError, target
 from duotomo.io.patient_frame import lps, lps_matrix
 from duotomo.transforms import Motion, invert_points
 from duotomo.transforms.maps import MatrixMap

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid, voxel_to_world
-from duotomo.io.dicom.attributes import code, decimal, decimals, item
 from duotomo.io.dicom.breast_view import BreastView
+from duotomo.io.dicom.header import code, decimal, decimals, item
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.instance import EXPLICIT, MOST_BYTES, SUFFIXES, check_description, new_dataset, save
 from duotomo.io.dicom.tomosynthesis_reader import SOP_CLASS, UNIT, read_tomosynthesis
-from duotomo.io.file_error import FileError
-from duotomo.io.paths import AnyPath, target
+from duotomo.io.paths import AnyPath, FileError, target
 from duotomo.io.patient_frame import lps
 
 __all__ = ["read_tomosynthesis", "write_tomosynthesis"]
@@ -103,14 +102,10 @@ def write_tomosynthesis(
             {
                 **_plane(grid),
                 **_values(stored, slope, intercept),
-                "FrameAnatomySequence": [
-                    item(
-                        {
-                            "AnatomicRegionSequence": [code("76752008", "SCT", "Breast")],
-                            "FrameLaterality": (breast or identity.breast).frame_laterality,
-                        }
-                    )
-                ],
+                "FrameAnatomySequence": {
+                    "AnatomicRegionSequence": [code("76752008", "SCT", "Breast")],
+                    "FrameLaterality": (breast or identity.breast).frame_laterality,
+                },
             }
         )
     ]
@@ -177,9 +172,9 @@ def _dimensions(uid: str) -> Any:
     }
     return item(
         {
-            "DimensionOrganizationSequence": [item({"DimensionOrganizationUID": uid})],
+            "DimensionOrganizationSequence": {"DimensionOrganizationUID": uid},
             "DimensionOrganizationType": "3D",
-            "DimensionIndexSequence": [item(index)],
+            "DimensionIndexSequence": index,
         }
     )
 
@@ -193,7 +188,7 @@ def _plane(grid: VolumeGrid) -> dict[str, Any]:
     }
     along_row, along_column = lps([1, 0, 0]), lps([0, 1, 0])
     orientation = {"ImageOrientationPatient": decimals([*along_row, *along_column])}
-    return {"PixelMeasuresSequence": [item(measures)], "PlaneOrientationSequence": [item(orientation)]}
+    return {"PixelMeasuresSequence": measures, "PlaneOrientationSequence": orientation}
 
 
 def _values(stored: NDArray[np.uint16], slope: float, intercept: float) -> dict[str, Any]:
@@ -213,9 +208,9 @@ def _values(stored: NDArray[np.uint16], slope: float, intercept: float) -> dict[
         "MeasurementUnitsCodeSequence": [code(UNIT, "UCUM", "per millimeter")],
     }
     return {
-        "PixelValueTransformationSequence": [item(identity)],
-        "FrameVOILUTSequence": [item(window)],
-        "RealWorldValueMappingSequence": [item(mapping)],
+        "PixelValueTransformationSequence": identity,
+        "FrameVOILUTSequence": window,
+        "RealWorldValueMappingSequence": mapping,
     }
 
 
@@ -224,10 +219,10 @@ def _frames(grid: VolumeGrid) -> list[Any]:
     return [
         item(
             {
-                "FrameContentSequence": [item({"DimensionIndexValues": [z]})],
-                "PlanePositionSequence": [item({"ImagePositionPatient": decimals(corner_mm)})],
+                "FrameContentSequence": {"DimensionIndexValues": [z]},
+                "PlanePositionSequence": {"ImagePositionPatient": decimals(corner_mm)},
                 # The standard does not allow it to be shared.
-                "XRay3DFrameTypeSequence": [item({"FrameType": list(IMAGE_TYPE), **FRAME_TYPE})],
+                "XRay3DFrameTypeSequence": {"FrameType": list(IMAGE_TYPE), **FRAME_TYPE},
             }
         )
         for z, corner_mm in enumerate(corners_mm, start=1)

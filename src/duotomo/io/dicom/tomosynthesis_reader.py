@@ -13,10 +13,8 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.frames import check_pixels, frame_count, read_frames
 from duotomo.io.dicom.header import ViewAttributes, quiet, read_dataset, title
-from duotomo.io.file_error import FileError, reason
-from duotomo.io.paths import AnyPath, source
-from duotomo.io.patient_frame import lps
-from duotomo.io.placement import Placement, place
+from duotomo.io.paths import AnyPath, FileError, reason, source
+from duotomo.io.patient_frame import Placement, lps, place
 from duotomo.io.size_check import MAX_BYTES
 
 SOP_CLASS = "1.2.840.10008.5.1.4.1.1.13.1.3"

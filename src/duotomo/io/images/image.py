@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.io.file_error import FileError
+from duotomo.io.paths import FileError
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.io.file_error import FileError
 from duotomo.io.images.image import ImageRequest, StoredImage, data_beside
+from duotomo.io.paths import FileError
 from duotomo.io.size_check import check_size
 
 _MOST_HEADER = 2**16

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.io.file_error import FileError, damaged
 from duotomo.io.images.image import ImageRequest, StoredImage
 from duotomo.io.libraries import nibabel
+from duotomo.io.paths import FileError, damaged
 from duotomo.io.size_check import check_numbers, check_size
 
 _HEADERS = {348: "Nifti1Image", 540: "Nifti2Image"}

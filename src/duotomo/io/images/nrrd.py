@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from duotomo.io.file_error import FileError, damaged
 from duotomo.io.images.image import ImageRequest, StoredImage, data_beside
 from duotomo.io.libraries import simpleitk
+from duotomo.io.paths import FileError, damaged
 from duotomo.io.size_check import check_size
 
 _MOST_HEADER = 2**16

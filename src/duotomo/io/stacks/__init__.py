@@ -11,10 +11,8 @@ from collections.abc import Callable, Mapping
 
 from duotomo.io.images import READERS as IMAGE_READERS
 from duotomo.io.stacks.hdf5 import read_hdf5
-from duotomo.io.stacks.image import read_stack_image
 from duotomo.io.stacks.mat import read_mat
-from duotomo.io.stacks.npy import read_npy
-from duotomo.io.stacks.stack import PixelPlace, Request, Stack
+from duotomo.io.stacks.stack import PixelPlace, Request, Stack, read_npy, read_stack_image
 from duotomo.io.stacks.tiff import read_tiff
 
 READERS: Mapping[str, Callable[[Request], Stack]] = {

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.io.file_error import FileError, damaged
 from duotomo.io.libraries import h5py
+from duotomo.io.paths import FileError, damaged
 from duotomo.io.size_check import MAX_BYTES, check_numbers, check_size
 from duotomo.io.stacks.stack import Request, Stack, as_views, choose
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from duotomo.io.file_error import FileError, damaged
 from duotomo.io.libraries import scipy_io
+from duotomo.io.paths import FileError, damaged
 from duotomo.io.size_check import check_numbers, check_size
 from duotomo.io.stacks.hdf5 import read_hdf5_array
 from duotomo.io.stacks.stack import Request, Stack, as_views, choose

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.io.file_error import FileError
+from duotomo.io.images import StoredImage, read_image
+from duotomo.io.paths import FileError, damaged
+from duotomo.io.size_check import check_numbers, check_size
 
 Floats = NDArray[np.float64]
 
@@ -90,3 +92,55 @@ def choose(names: Sequence[str], wanted: str | None, described: Sequence[str]) -
             f"with `variable`."
         )
     return names[0]
+
+
+def read_npy(request: Request) -> Stack:
+    """Return the array of a `.npy` file. Objects, which would have to be unpickled, are refused."""
+    name = request.path.name
+    with request.path.open("rb") as file:
+        if not file.read(6) == b"\x93NUMPY":
+            raise FileError(
+                f"expected one array in {name}, as np.save writes it; got other bytes. Save it so."
+            )
+    try:
+        # Mapped, not read: a header that asks for more than the file has ends here.
+        mapped = np.load(request.path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # the header is Python, and the parser has errors of its own
+        raise damaged(error) from error
+    check_numbers(mapped.dtype, name)
+    check_size(
+        name,
+        mapped.shape,
+        mapped.dtype.itemsize,
+        stored_bytes=request.path.stat().st_size,
+        compressed=False,
+        max_bytes=request.max_bytes,
+    )
+    return Stack(array=np.array(as_views(mapped)), format="NumPy array")
+
+
+def read_stack_image(request: Request) -> Stack:
+    """Return the array of an image, and where it places its pixels."""
+    image = read_image(request.path, max_bytes=request.max_bytes)
+    if image.n_components != 1:
+        raise FileError(
+            f"expected one number per pixel in {request.path.name}; got {image.n_components}. Write grey "
+            f"values, not colours or vectors."
+        )
+    if image.n_axes < 2:
+        raise FileError(
+            f"expected views of pixels; got an image of shape {image.array.shape}. Choose another."
+        )
+    place = _place(image)
+    return Stack(
+        array=as_views(image.array),
+        format=image.format,
+        place=place,
+        has_origin=place is not None and image.first_mm is not None,
+    )
+
+
+def _place(image: StoredImage) -> PixelPlace | None:
+    if image.first_mm is None or image.axes is None:
+        return PixelPlace(spacing_mm=image.spacing_mm[:2], first_mm=np.zeros(2), axes=np.eye(2))
+    return PixelPlace(spacing_mm=image.spacing_mm[:2], first_mm=image.first_mm[:2], axes=image.axes[:2, :2])

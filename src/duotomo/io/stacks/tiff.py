@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from duotomo.io.file_error import FileError, damaged
 from duotomo.io.libraries import tifffile
+from duotomo.io.paths import FileError, damaged
 from duotomo.io.size_check import check_numbers, check_size
 from duotomo.io.stacks.stack import Request, Stack, as_views
 

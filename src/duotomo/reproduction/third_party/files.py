@@ -1,4 +1,4 @@
-"""Finding the files of third-party data, and the libraries that read them."""
+"""What readers of third-party data share: finding files and libraries, and where a subject stands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from duotomo.io.file_error import FileError
+import numpy as np
+from numpy.typing import NDArray
+
+from duotomo.geometry import VolumeGrid
+from duotomo.io.paths import FileError
+from duotomo.phantoms.sampled import Sampled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +39,7 @@ def find(folder: str | os.PathLike[str], relative: str, *, how_to_get: Origin | 
 
     >>> find("nowhere", "breasts/one.nii.gz", how_to_get="Ask the authors.")
     Traceback (most recent call last):
-    duotomo.io.file_error.FileError: third_party: expected the file breasts/one.nii.gz; got none: there is no folder nowhere. Ask the authors.
+    duotomo.io.paths.FileError: third_party: expected the file breasts/one.nii.gz; got none: there is no folder nowhere. Ask the authors.
     """  # noqa: E501
     path = Path(folder) / relative
     if path.is_file():
@@ -58,3 +63,22 @@ def scipy_part(name: str) -> Any:
         raise FileError(
             f"third_party: expected scipy.{name} to be installed; got: {error}. Run pip install scipy."
         ) from error
+
+
+GAP_MM = 5.0
+"""From the detector's surface to the lowest voxel: the cover and the grid of a machine."""
+
+
+def standing(volume: NDArray[Any], spacing_mm: tuple[float, float, float]) -> Sampled:
+    """Return a subject `GAP_MM` above the detector, its chest wall at y = 0, centred in x.
+
+    volume: attenuation, 1/mm, (z, y, x) with y from the chest wall to the nipple; becomes float32.
+
+    >>> standing(np.zeros((2, 3, 4)), (1.0, 1.0, 1.0)).grid.low_mm
+    (5.0, 0.0, -2.0)
+    """
+    n_z, n_y, n_x = volume.shape
+    return Sampled(
+        volume=np.ascontiguousarray(volume, dtype=np.float32),
+        grid=VolumeGrid.on_detector((n_z, n_y, n_x), spacing_mm, gap_mm=GAP_MM),
+    )
