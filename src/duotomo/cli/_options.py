@@ -1,0 +1,127 @@
+"""Options that commands share: where to compute, what scans are, and what is said of the run."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from duotomo.cli._flatten import Fields
+from duotomo.io.scan_options import ScanOptions
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Device(Enum):
+    """Where to compute."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computing:
+    """How to compute; `prepare` makes it so."""
+
+    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.CPU
+    seed: Annotated[int, typer.Option(min=0, help="Seed of whatever is drawn at random.")] = 0
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads on the CPU. Unless given: one for each core.")
+    ] = None
+
+    def prepare(self) -> None:
+        """Set the threads and the seed; raise unless the device is there."""
+        import torch
+
+        from duotomo.errors import DeviceError
+
+        if self.device is Device.CUDA and not torch.cuda.is_available():
+            raise DeviceError(
+                "expected a CUDA device for --device cuda; got: no CUDA device is available here. Use "
+                "--device cpu."
+            )
+        torch.manual_seed(self.seed)
+        if self.threads is not None:
+            use_threads(self.threads)
+
+
+def use_threads(n_threads: int) -> None:
+    """Let PyTorch and the compiled loops use so many threads, but no more than there are cores."""
+    import torch
+
+    n_threads = min(n_threads, os.cpu_count() or 1)
+    torch.set_num_threads(n_threads)
+    # The compiler starts its threads when it is imported, and afterwards may only use fewer.
+    if "numba" in sys.modules:
+        import numba
+
+        most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+        numba.set_num_threads(min(n_threads, most))
+    else:
+        os.environ["NUMBA_NUM_THREADS"] = str(n_threads)
+
+
+GEOMETRY = (
+    *("geometry", "machine", "pixel_spacing_mm", "source_to_detector_mm", "source_to_pivot_mm"),
+    *("angles_deg", "variable", "values"),
+)
+PANELS = {"geometry": "Geometry", "values": "Line integrals", "voxel_mm": "Volume"}
+
+Scans = Annotated[ScanOptions, Fields(panels=PANELS)]
+"""All that can be said of scans, and of the grids that they are reconstructed on."""
+
+FileScan = Annotated[ScanOptions, Fields(only=GEOMETRY, panels=PANELS)]
+"""What can be said of a single file."""
+
+VolumeVoxel = Annotated[
+    tuple[float, float, float] | None,
+    typer.Option("--voxel", help="FRAMES,ROWS,COLUMNS in mm, of a DICOM volume that does not say them."),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Talk:
+    """Says what a command does, and what came out: in words, or as one JSON object at the end."""
+
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")
+    ] = False
+
+    @functools.cached_property
+    def console(self) -> Console:
+        """Where progress is shown."""
+        from rich.console import Console
+
+        return Console(stderr=True, highlight=False, soft_wrap=True, markup=False, quiet=self.quiet)
+
+    def progress(self, text: str) -> None:
+        """Say what is being done."""
+        self.console.print(text)
+
+    def say(self, text: str) -> None:
+        """Say what came out; with --json, beside the progress."""
+        if self.as_json:
+            self.console.print(text)
+        elif not self.quiet:
+            typer.echo(text)
+
+    def wrote(self, paths: Iterable[Path]) -> None:
+        """Say which files were written."""
+        self.say("Wrote")
+        for path in paths:
+            self.say(f"  {path}")
+
+    def finish(self, content: Mapping[str, Any]) -> None:
+        """End with what came out, as one JSON object if that was asked for."""
+        if self.as_json:
+            typer.echo(json.dumps(content))
