@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duotomo.errors import GeometryError, ShapeError
-from duotomo.geometry import Acquisition, VolumeGrid, bin_projections, pixel_to_world
+from duotomo.geometry import Acquisition, VolumeGrid, pixel_to_world
+from duotomo.geometry.binning import bin_projections
 from tests.strategies import acquisitions, scans
 
 ONE_VIEW = Acquisition(

@@ -15,8 +15,8 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import Projector
 from duotomo.phantoms import Ellipsoid, Toroid
-from duotomo.phantoms.ring_chords import ring_chords
 from duotomo.phantoms.solids import Box
+from duotomo.phantoms.toroid import ring_chords
 from tests.cases.scans import arc, one_view
 
 GRID = VolumeGrid.on_detector((32, 40, 40), (1.0, 1.0, 1.0), gap_mm=2.0)

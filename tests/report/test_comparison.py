@@ -11,8 +11,9 @@ from PIL import Image
 
 from duotomo.errors import DuotomoError
 from duotomo.methods import Result, resample_to_reference
-from duotomo.report import Comparison, compare_with_truth, draw_comparison
-from duotomo.simulate import LesionVisits, SimulatedVisits, SimulationOptions, make_visits
+from duotomo.report.comparison import Comparison, compare_with_truth, draw_comparison
+from duotomo.simulate import SimulatedVisits, SimulationOptions, make_visits
+from duotomo.simulate.options import LesionVisits
 from duotomo.solvers import Status
 
 

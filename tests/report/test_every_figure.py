@@ -18,13 +18,13 @@ from PIL import Image
 
 from duotomo import report
 from duotomo.geometry import VolumeGrid, paper
-from duotomo.report.cases import draw_cases
+from duotomo.report.cases import cases, draw_cases
 from duotomo.report.control_grids import draw_control_grids
 from duotomo.report.curves import draw_objective_curves
 from duotomo.report.displacement import draw_displacement_errors
 from duotomo.report.figure import styled
 from duotomo.report.montage import draw_montage
-from duotomo.report.parameter_errors import draw_parameter_errors
+from duotomo.report.parameter_errors import draw_parameter_errors, parameter_errors
 from duotomo.report.profiles import draw_profiles
 from duotomo.report.projections import draw_projections
 from duotomo.report.slices import draw_slices
@@ -106,13 +106,13 @@ add(
 add(
     "parameter_errors",
     draw_parameter_errors,
-    report.parameter_errors,
+    parameter_errors,
     errors={method: RNG.normal(0, 1, (6, 12)) for method in METHODS},
 )
 add(
     "cases",
     draw_cases,
-    report.cases,
+    cases,
     values={method: RNG.random(15) + 0.1 for method in METHODS},
     y_label="mean TRE, mm",
 )

@@ -124,7 +124,7 @@ def test_importing_loads_no_matplotlib_and_drawing_no_pyplot() -> None:
         "import sys; sys.path[:0] = " + repr(sys.path) + "; import duotomo.report as report;"
         "print('matplotlib' in sys.modules);"
         "import tempfile, pathlib; folder = pathlib.Path(tempfile.mkdtemp());"
-        "report.cases(folder / 'a', values={'a': [1.0, 2.0]}, y_label='b');"
+        "report.objective_curves(folder / 'a', curves={'a': ([1, 2], [1.0, 2.0])}, x_label='b', y_label='c');"
         "print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from matplotlib.figure import Figure
 
-from duotomo.report.figure import DPI, new_figure, styled
-from duotomo.report.legend import columns, draw_legend, legend_mm
+from duotomo.report.figure import DPI, columns, draw_legend, legend_mm, new_figure, styled
 
 
 @pytest.mark.parametrize("length", [1, 8, 15, 30, 60, 75])

@@ -18,7 +18,7 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.io import FileError
-from duotomo.report import page, page_bundle, page_volumes
+from duotomo.report import page, page_volumes
 from duotomo.report.page import write_page
 from duotomo.report.page_volumes import coarsening
 from duotomo.solvers import Step
@@ -68,7 +68,7 @@ class Parsed(HTMLParser):
 @pytest.fixture(autouse=True)
 def _small_viewer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand in for the built viewer, which these tests do not run."""
-    parts = {page_bundle.SCRIPT: SCRIPT, page_bundle.STYLE: STYLE}
+    parts = {page.SCRIPT: SCRIPT, page.STYLE: STYLE}
     monkeypatch.setattr(page, "viewer_part", parts.__getitem__)
 
 
@@ -251,6 +251,6 @@ def test_a_page_needs_a_name_that_browsers_know(tmp_path: Path) -> None:
 def test_a_package_without_the_viewer_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_bundle, "files", lambda _: tmp_path)
+    monkeypatch.setattr(page, "files", lambda _: tmp_path)
     with pytest.raises(DuotomoError, match=r"expected the viewer's viewer\.js.*npm run build"):
-        page_bundle.viewer_part(page_bundle.SCRIPT)
+        page.viewer_part(page.SCRIPT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from duotomo.report.page_deformation import PageDeformation, page_deformation
+from duotomo.report.page_volumes import PageDeformation, page_deformation
 from duotomo.transforms import Affine, BSpline, Motion
 from tests.report.page_results import GRID, spline
 

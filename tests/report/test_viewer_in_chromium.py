@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from duotomo.errors import DuotomoError
-from duotomo.report.page import write_page
-from duotomo.report.page_bundle import SCRIPT, viewer_part
+from duotomo.report.page import SCRIPT, viewer_part, write_page
 from tests.report.page_results import GRID, LANDMARK, MOVED, result, save, spline
 
 WIDTH, HEIGHT = 1280, 800

@@ -9,7 +9,8 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.operators import Projector
-from duotomo.reproduction import Case, case
+from duotomo.reproduction import case
+from duotomo.reproduction.case import Case
 from tests.reproduction.tiny import GRID, RING, SCAN, UNMOVED, tiny_case
 
 BLOCK = (slice(2, 8), slice(3, 9), slice(4, 10))

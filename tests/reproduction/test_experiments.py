@@ -14,7 +14,7 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.methods import Alternating, Coupled
 from duotomo.reproduction import EXPERIMENTS, DataLevel, Experiment, Plan
-from duotomo.reproduction.acquisitions import acquisition_covering
+from duotomo.reproduction.case import acquisition_covering
 from duotomo.reproduction.motions import published_motion
 from duotomo.reproduction.table import FAMILIES, ORIGINS
 from duotomo.reproduction.toroid import N_MOTIONS, acquisition_of, grid_of, phantom_of, random_motion

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from duotomo.reproduction import Case, measures
+from duotomo.reproduction import measures
+from duotomo.reproduction.case import Case
 from duotomo.reproduction.measures import errors_of
 from duotomo.transforms import Affine, BSpline, Motion
 from tests.reproduction.tiny import AFFINE, GRID, UNMOVED, result_of, tiny_case

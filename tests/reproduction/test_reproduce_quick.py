@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from duotomo.cli import main
-from duotomo.reproduction import EXPERIMENTS, DataLevel, Experiment, Plan, folder_of
+from duotomo.reproduction import EXPERIMENTS, DataLevel, Experiment, Plan
+from duotomo.reproduction.runner import folder_of
 from duotomo.reproduction.table import read_table
 
 pytestmark = pytest.mark.slow

@@ -11,10 +11,11 @@ import torch
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import Checkpoint, Result, Settings
 from duotomo.phantoms import Ellipsoid, Toroid
-from duotomo.reproduction import Case, ComparedMethod, DataLevel, Experiment, Plan, SetUp
-from duotomo.reproduction.case import Scans
-from duotomo.reproduction.paper import Published
-from duotomo.solvers import OnStep, Status, Step
+from duotomo.reproduction import ComparedMethod, DataLevel, Experiment, Plan
+from duotomo.reproduction.case import Case, Scans
+from duotomo.reproduction.experiment import Published, SetUp
+from duotomo.solvers import Status, Step
+from duotomo.solvers.history import OnStep
 from duotomo.transforms import Affine, Motion
 from tests.cases.scans import arc
 

@@ -12,15 +12,9 @@ import torch
 
 from duotomo.errors import DuotomoError, GeometryError
 from duotomo.operators import Projector
-from duotomo.simulate import (
-    LesionVisits,
-    PhantomKind,
-    SimulatedVisits,
-    SimulationOptions,
-    demo_pair,
-    machine_acquisition,
-    make_visits,
-)
+from duotomo.simulate import PhantomKind, SimulatedVisits, SimulationOptions, demo_pair, make_visits
+from duotomo.simulate.options import LesionVisits
+from duotomo.simulate.visits import machine_acquisition
 
 COARSE = SimulationOptions(n_views=3, pixel_mm=4.0, second_visit=True)
 SQUEEZED = replace(COARSE, compressed=True, thickness_mm=46.0, lesion=LesionVisits.FIRST)

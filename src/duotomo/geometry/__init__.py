@@ -6,7 +6,6 @@ Volumes are (z, y, x), projections (view, v, u), points xyz.
 """
 
 from duotomo.geometry.acquisition import Acquisition
-from duotomo.geometry.binning import bin_projections
 from duotomo.geometry.field_of_view import grid_in_view
 from duotomo.geometry.frame import pixel_to_world, voxel_to_world, world_to_pixel, world_to_voxel
 from duotomo.geometry.grid import VolumeGrid
@@ -23,7 +22,6 @@ __all__ = [
     "MACHINES",
     "Acquisition",
     "VolumeGrid",
-    "bin_projections",
     "ge_senoclaire",
     "grid_in_view",
     "hologic_dimensions",

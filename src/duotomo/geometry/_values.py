@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 
@@ -95,12 +96,49 @@ def factors(where: str, factor: object, axes: Sequence[str]) -> tuple[int, ...]:
         return counts(where, "factor", factor, axes)
 
 
-def dump_json(kind: str, fields: Mapping[str, object]) -> str:
-    """Return the JSON text of an object with these fields."""
-    return json.dumps({"kind": kind, **fields})
+@dataclass(frozen=True)
+class AsJson:
+    """A dataclass that is written as JSON and read back."""
+
+    def to_json(self) -> str:
+        """Return it as JSON.
+
+        Returns
+        -------
+        str
+            What `from_json` reads.
+
+        Examples
+        --------
+        >>> from duotomo.geometry import Acquisition, paper
+        >>> Acquisition.from_json(paper().to_json()) == paper()
+        True
+        """
+        return json.dumps({"kind": type(self).__name__, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return what `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            As JSON.
+
+        Returns
+        -------
+        Self
+            Equal to the one written.
+
+        Raises
+        ------
+        GeometryError
+            If the text is not of this class.
+        """
+        return cls(**_load_json(cls.__name__, [field.name for field in fields(cls)], text))
 
 
-def load_json(kind: str, names: Sequence[str], text: str) -> dict[str, Any]:
+def _load_json(kind: str, names: Sequence[str], text: str) -> dict[str, Any]:
     """Return the fields of an object of this kind from its JSON text."""
     where = f"{kind}.from_json"
     remedy = f"Pass text written by {kind}.to_json()."

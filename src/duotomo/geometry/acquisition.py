@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from duotomo.errors import GeometryError
-from duotomo.geometry._values import Triple, counts, dump_json, factors, lengths_mm, load_json, triples
+from duotomo.geometry._values import AsJson, Triple, counts, factors, lengths_mm, triples
 from duotomo.geometry._views import check_views, even_steps, unit_vectors, view_numbers
 from duotomo.geometry.binning import binned_pixels
 from duotomo.geometry.grid import VolumeGrid
-from duotomo.notebook import acquisition_html
+from duotomo.notebook.drawing import acquisition_html
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +22,7 @@ _DETECTOR = ("v", "u")
 
 
 @dataclass(frozen=True, kw_only=True, init=False)
-class Acquisition:
+class Acquisition(AsJson):
     """The source and the detector in every view of one scan, in the machine frame.
 
     Pixel (v, u) of a view is centred at `c + (v - (n_v - 1)/2) d_v v_axis + (u - (n_u - 1)/2) d_u u_axis`.
@@ -386,48 +386,3 @@ class Acquisition:
                     f"Acquisition.check_above: expected the source above the grid's top face, z = {top_mm} "
                     f"mm; got z = {height_mm} mm in view {view}. Lower or thin the grid, or drop that view."
                 )
-
-    def to_json(self) -> str:
-        """Return the scan as JSON.
-
-        Returns
-        -------
-        str
-            What `from_json` reads.
-
-        Examples
-        --------
-        >>> from duotomo.geometry import paper
-        >>> Acquisition.from_json(paper().to_json()) == paper()
-        True
-        """
-        return dump_json("Acquisition", asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Acquisition:
-        """Return the scan that `to_json` wrote.
-
-        Parameters
-        ----------
-        text : str
-            As JSON.
-
-        Returns
-        -------
-        Acquisition
-            Equal to the one written.
-
-        Raises
-        ------
-        GeometryError
-            If the text is not a scan's.
-        """
-        fields = load_json("Acquisition", (*_PER_VIEW, "pixel_spacing_mm", "detector_shape"), text)
-        return cls(
-            source_mm=fields["source_mm"],
-            detector_center_mm=fields["detector_center_mm"],
-            u_axis=fields["u_axis"],
-            v_axis=fields["v_axis"],
-            pixel_spacing_mm=fields["pixel_spacing_mm"],
-            detector_shape=fields["detector_shape"],
-        )

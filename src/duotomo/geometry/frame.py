@@ -33,7 +33,7 @@ def voxel_to_world(grid: VolumeGrid, index_zyx: ArrayLike) -> Floats:
     Raises
     ------
     ShapeError
-        If the last axis has not three coordinates.
+        If `index_zyx` has not three coordinates on its last axis.
 
     Examples
     --------
@@ -51,10 +51,10 @@ def world_to_voxel(grid: VolumeGrid, xyz_mm: ArrayLike) -> Floats:
 
     Parameters
     ----------
-    grid : VolumeGrid
-        The voxels.
+    grid
+        As for `voxel_to_world`.
     xyz_mm : array_like
-        (..., xyz), in mm.
+        Points, (..., xyz), in mm.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def world_to_voxel(grid: VolumeGrid, xyz_mm: ArrayLike) -> Floats:
     Raises
     ------
     ShapeError
-        If the last axis has not three coordinates.
+        If `xyz_mm` has not three coordinates on its last axis.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def pixel_to_world(acquisition: Acquisition, index_vu: ArrayLike) -> Floats:
     Raises
     ------
     ShapeError
-        If the last axis has not two coordinates.
+        If `index_vu` has not two coordinates on its last axis.
 
     Examples
     --------
@@ -119,8 +119,8 @@ def world_to_pixel(acquisition: Acquisition, xyz_mm: ArrayLike) -> Floats:
 
     Parameters
     ----------
-    acquisition : Acquisition
-        The scan.
+    acquisition
+        As for `pixel_to_world`.
     xyz_mm : array_like
         Points p, (..., xyz), in mm.
 
@@ -133,7 +133,7 @@ def world_to_pixel(acquisition: Acquisition, xyz_mm: ArrayLike) -> Floats:
     Raises
     ------
     ShapeError
-        If the last axis has not three coordinates.
+        Unless the points have three coordinates each.
 
     Examples
     --------

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from duotomo.errors import GeometryError
-from duotomo.geometry._values import counts, dump_json, factors, lengths_mm, load_json
-from duotomo.notebook import grid_html
+from duotomo.geometry._values import AsJson, counts, factors, lengths_mm
+from duotomo.notebook.drawing import grid_html
 
 _AXES = ("z", "y", "x")
 
 
 @dataclass(frozen=True, kw_only=True)
-class VolumeGrid:
+class VolumeGrid(AsJson):
     """A box of equal voxels, its axes along the machine frame's.
 
     Along each axis, voxel i covers `low_mm + [i, i + 1] * spacing_mm`, with `low_mm = center_mm - size_mm /
@@ -56,10 +56,8 @@ class VolumeGrid:
 
         Parameters
         ----------
-        shape : tuple of int
-            Voxels along (z, y, x).
-        spacing_mm : tuple of float
-            Edges of a voxel, (z, y, x).
+        shape, spacing_mm
+            As of the class.
         gap_mm : float
             From the detector to the lowest voxels.
 
@@ -188,44 +186,6 @@ class VolumeGrid:
             spacing_mm=self.spacing_mm,
             center_mm=(middle_mm, *self.center_mm[1:]),
         )
-
-    def to_json(self) -> str:
-        """Return the grid as JSON.
-
-        Returns
-        -------
-        str
-            What `from_json` reads.
-
-        Examples
-        --------
-        >>> grid = VolumeGrid.on_detector((1, 2, 3), (1, 1, 1))
-        >>> VolumeGrid.from_json(grid.to_json()) == grid
-        True
-        """
-        return dump_json("VolumeGrid", asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> VolumeGrid:
-        """Return the grid that `to_json` wrote.
-
-        Parameters
-        ----------
-        text : str
-            As JSON.
-
-        Returns
-        -------
-        VolumeGrid
-            Equal to the one written.
-
-        Raises
-        ------
-        GeometryError
-            If the text is not a grid's.
-        """
-        fields = load_json("VolumeGrid", ("shape", "spacing_mm", "center_mm"), text)
-        return cls(shape=fields["shape"], spacing_mm=fields["spacing_mm"], center_mm=fields["center_mm"])
 
     def _repr_html_(self) -> str:
         return grid_html(shape=self.shape, spacing_mm=self.spacing_mm, low_mm=self.low_mm)

@@ -12,6 +12,28 @@ from collections.abc import Callable
 from duotomo.geometry.acquisition import Acquisition
 
 
+def _arc(
+    n_views: int,
+    range_deg: float,
+    source_mm: float,
+    pivot_mm: float,
+    detector_shape: tuple[int, int],
+    pixel_mm: float,
+    *,
+    tilt_deg: float = 0.0,
+) -> Acquisition:
+    """Return an arc with square pixels. source_mm, pivot_mm: their heights above the detector."""
+    return Acquisition.arc(
+        n_views=n_views,
+        angle_range_rad=math.radians(range_deg),
+        source_to_detector_mm=source_mm,
+        pivot_height_mm=pivot_mm,
+        detector_shape=detector_shape,
+        pixel_spacing_mm=(pixel_mm, pixel_mm),
+        detector_tilt_range_rad=math.radians(tilt_deg),
+    )
+
+
 def paper(*, detector_shape: tuple[int, int] = (128, 128), pixel_mm: float = 1.0) -> Acquisition:
     """Return the scan of the simulated experiments of the coupled reconstruction and registration paper.
 
@@ -37,14 +59,7 @@ def paper(*, detector_shape: tuple[int, int] = (128, 128), pixel_mm: float = 1.0
     >>> paper().shape
     (11, 128, 128)
     """
-    return Acquisition.arc(
-        n_views=11,
-        angle_range_rad=math.radians(50),
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        detector_shape=detector_shape,
-        pixel_spacing_mm=(pixel_mm, pixel_mm),
-    )
+    return _arc(11, 50, 660.0, 0.0, detector_shape, pixel_mm)
 
 
 def ge_senoclaire() -> Acquisition:
@@ -65,14 +80,7 @@ def ge_senoclaire() -> Acquisition:
     >>> ge_senoclaire().shape
     (9, 2394, 3062)
     """
-    return Acquisition.arc(
-        n_views=9,
-        angle_range_rad=math.radians(25),
-        source_to_detector_mm=660.0,
-        pivot_height_mm=40.0,
-        detector_shape=(2394, 3062),
-        pixel_spacing_mm=(0.1, 0.1),
-    )
+    return _arc(9, 25, 660.0, 40.0, (2394, 3062), 0.1)
 
 
 def hologic_dimensions() -> Acquisition:
@@ -94,15 +102,7 @@ def hologic_dimensions() -> Acquisition:
     >>> hologic_dimensions().shape
     (15, 1664, 2048)
     """
-    return Acquisition.arc(
-        n_views=15,
-        angle_range_rad=math.radians(15),
-        detector_tilt_range_rad=math.radians(4.2),
-        source_to_detector_mm=700.0,
-        pivot_height_mm=0.0,
-        detector_shape=(1664, 2048),
-        pixel_spacing_mm=(0.14, 0.14),
-    )
+    return _arc(15, 15, 700.0, 0.0, (1664, 2048), 0.14, tilt_deg=4.2)
 
 
 def siemens_inspiration() -> Acquisition:
@@ -124,14 +124,7 @@ def siemens_inspiration() -> Acquisition:
     >>> siemens_inspiration().shape
     (25, 2816, 3584)
     """
-    return Acquisition.arc(
-        n_views=25,
-        angle_range_rad=math.radians(50),
-        source_to_detector_mm=650.0,
-        pivot_height_mm=47.0,
-        detector_shape=(2816, 3584),
-        pixel_spacing_mm=(0.085, 0.085),
-    )
+    return _arc(25, 50, 650.0, 47.0, (2816, 3584), 0.085)
 
 
 def victre() -> Acquisition:
@@ -152,14 +145,7 @@ def victre() -> Acquisition:
     >>> victre().shape
     (25, 1500, 3000)
     """
-    return Acquisition.arc(
-        n_views=25,
-        angle_range_rad=math.radians(50),
-        source_to_detector_mm=650.0,
-        pivot_height_mm=50.0,
-        detector_shape=(1500, 3000),
-        pixel_spacing_mm=(0.085, 0.085),
-    )
+    return _arc(25, 50, 650.0, 50.0, (1500, 3000), 0.085)
 
 
 MACHINES: dict[str, Callable[[], Acquisition]] = {

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.errors import ShapeError
-from duotomo.notebook.table import table_html
+from duotomo.notebook.drawing import table_html
 
 SHOWN_PIXELS = 260
 """The longest edge of a picture in a notebook."""

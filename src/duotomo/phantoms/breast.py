@@ -136,8 +136,8 @@ class Breast(OversampledPhantom):
 
         Parameters
         ----------
-        points_mm : array_like
-            (..., xyz), in mm.
+        points_mm
+            As for `at`.
 
         Returns
         -------

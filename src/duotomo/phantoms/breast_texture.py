@@ -54,6 +54,21 @@ class Anatomy(NamedTuple):
     softness: float
 
 
+class Ducts(NamedTuple):
+    """Capsules in bins: those that reach into a bin are `items[starts[bin] : starts[bin + 1]]`.
+
+    capsules: (capsule, value), with the two ends (xyz, xyz) and the radius, mm. low_mm: (xyz), the corner of
+    the bins; n_bins: (xyz).
+    """
+
+    capsules: Floats
+    low_mm: Floats
+    bin_mm: float
+    n_bins: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    items: NDArray[np.int64]
+
+
 @njit(inline="always")
 def _octave(m, lattice, x, y, z):
     return gradient_noise(

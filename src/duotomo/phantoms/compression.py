@@ -20,8 +20,45 @@ from duotomo.phantoms.compression_map import BodyMap
 from duotomo.phantoms.compression_mesh import BodyMesh, Floats, Ints, half_ellipsoid, library, signed_volumes
 from duotomo.phantoms.compression_solver import Body, Plates
 from duotomo.phantoms.compression_tissue import ElasticTissue
-from duotomo.phantoms.lattice_motion import LATTICE_MM, sampled_motion
-from duotomo.transforms import Motion
+from duotomo.transforms import DisplacementField, Motion
+
+LATTICE_MM = 2.0
+
+
+def sampled_motion(
+    to_reference: Callable[[Floats], Floats], grid: VolumeGrid, *, lattice_mm: float = LATTICE_MM
+) -> Motion:
+    """Return the motion that takes points of the moving frame where a function takes them.
+
+    Parameters
+    ----------
+    to_reference : callable
+        Takes points of the moving frame, (point, xyz) in mm, to the reference frame, (point, xyz) in mm.
+    grid : VolumeGrid
+        Of the moving visit: the lattice reaches a little beyond it, where displacements fade.
+    lattice_mm : float
+        Distance between the points that are taken; displacements are linear between them.
+
+    Returns
+    -------
+    Motion
+        Of a `DisplacementField` on the lattice, moving_to_reference.
+
+    Examples
+    --------
+    >>> grid = VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0))
+    >>> motion = sampled_motion(lambda points: points + np.array([1.0, 0.0, -2.0]), grid)
+    >>> motion.points(torch.tensor([[0.0, 4.0, 4.0]])).tolist()
+    [[1.0, 4.0, 2.0]]
+    """
+    n_z, n_y, n_x = (math.ceil(size / lattice_mm) + 3 for size in grid.size_mm)
+    lattice = VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(lattice_mm,) * 3, center_mm=grid.center_mm)
+    index = np.meshgrid(*map(np.arange, lattice.shape), indexing="ij")
+    points_mm = voxel_to_world(lattice, np.stack(index, axis=-1)).reshape(-1, 3)
+    moved = (to_reference(points_mm) - points_mm).T.reshape(3, *lattice.shape)
+    field = DisplacementField(lattice)
+    return Motion(field, field.params(displacement_mm=torch.from_numpy(np.ascontiguousarray(moved))))
+
 
 _COARSEST = 2
 _LATTICE_MM = 1.5
@@ -60,34 +97,12 @@ class Compression:
         return float(moved / rest) - 1
 
     def to_rest(self, points_mm: ArrayLike) -> Floats:
-        """Return where points between the plates were at rest; around the body the map is extended.
-
-        Parameters
-        ----------
-        points_mm : array_like
-            (..., xyz), in mm.
-
-        Returns
-        -------
-        numpy.ndarray
-            (..., xyz), in mm, float64.
-        """
+        """Return where points between the plates, (..., xyz) in mm, lay at rest, extended around the body."""
         points = np.asarray(points_mm, dtype=np.float64)
         return self._to_rest.evaluate(points.reshape(-1, 3))[0].reshape(points.shape)
 
     def from_rest(self, points_mm: ArrayLike) -> Floats:
-        """Return where points at rest go: the inverse of `to_rest`.
-
-        Parameters
-        ----------
-        points_mm : array_like
-            (..., xyz), in mm.
-
-        Returns
-        -------
-        numpy.ndarray
-            (..., xyz), in mm, float64.
-        """
+        """Return where points at rest, (..., xyz) in mm, go: the inverse of `to_rest`."""
         points = np.asarray(points_mm, dtype=np.float64)
         flat = points.reshape(-1, 3)
         moved, _ = self._from_rest.evaluate(flat)

@@ -44,10 +44,8 @@ def compress_mask(
         Part of its height that the body is compressed to.
     edge_mm : float
         Of the cells, about.
-    tissue : ElasticTissue, optional
-        The default one unless given.
-    most_steps : int
-        Of Newton's method.
+    tissue, most_steps
+        As for `compress`.
 
     Returns
     -------

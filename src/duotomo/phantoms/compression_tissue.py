@@ -45,18 +45,7 @@ class ElasticTissue:
         return 2 * (1 + self.poisson_ratio) / (3 * (1 - 2 * self.poisson_ratio))
 
     def energy(self, gradients: Floats) -> Floats:
-        """Return the energy of deformations.
-
-        Parameters
-        ----------
-        gradients : numpy.ndarray
-            F, (..., 3, 3).
-
-        Returns
-        -------
-        numpy.ndarray
-            (...), per volume; infinite where tissue is turned inside out.
-        """
+        """Return the energy of gradients F, (..., 3, 3), per volume, (...); infinite where J <= 0."""
         j = np.linalg.det(gradients)
         safe = np.where(j > 0, j, 1.0)
         square = np.sum(gradients**2, axis=(-2, -1))
@@ -66,35 +55,13 @@ class ElasticTissue:
         return energy
 
     def stress(self, gradients: Floats) -> Floats:
-        """Return the first derivative of the energy in F.
-
-        Parameters
-        ----------
-        gradients : numpy.ndarray
-            F, (..., 3, 3).
-
-        Returns
-        -------
-        numpy.ndarray
-            (..., 3, 3), per volume.
-        """
+        """Return the first derivative of the energy in F, (..., 3, 3)."""
         j, h, square, shear = self._parts(gradients)
         stress: Floats = shear * (gradients - square / 3 * h) + self.bulk_modulus * (j**2 - 1) / 2 * h
         return stress
 
     def stiffness(self, gradients: Floats) -> Floats:
-        """Return the second derivative of the energy in F.
-
-        Parameters
-        ----------
-        gradients : numpy.ndarray
-            F, (..., 3, 3).
-
-        Returns
-        -------
-        numpy.ndarray
-            (..., 9, 9), per volume.
-        """
+        """Return the second derivative of the energy in F, (..., 9, 9)."""
         j, h, square, shear = self._parts(gradients)
         k = self.bulk_modulus
         flat_h, flat_f = (a.reshape(*a.shape[:-2], 9, 1) for a in (h, gradients))

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
-from duotomo.phantoms.lesion import Lesion
-from duotomo.phantoms.lesion_box import LesionBox, check_length
+from duotomo.phantoms.lesion import Lesion, LesionBox, check_length
 
 Floats = NDArray[np.float64]
 

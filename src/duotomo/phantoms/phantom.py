@@ -1,7 +1,9 @@
-"""What a phantom is."""
+"""What a phantom is; one that is made once for every grid, and one that is shifted."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,17 +41,17 @@ class OversampledPhantom(Phantom, Protocol):
 
         Parameters
         ----------
-        grid : VolumeGrid
-            The voxels.
+        grid
+            As for `Phantom`.
         oversample : int
             Points along each edge of a voxel; 1 takes its middle.
-        dtype : dtype
-            Of the array.
+        dtype
+            As for `Phantom`.
 
         Returns
         -------
         numpy.ndarray
-            (z, y, x), 1/mm; the caller may write into it.
+            As of `Phantom`.
         """
         ...
 
@@ -73,3 +75,61 @@ class AnalyticPhantom(Protocol):
             (view, v, u), without unit.
         """
         ...
+
+
+class Cached(Phantom):
+    """A phantom that is made once for every grid, where several scans share it.
+
+    Parameters
+    ----------
+    voxels : callable
+        Returns attenuation, (z, y, x) in 1/mm, on a grid: the method `voxels` of another phantom, say.
+
+    Examples
+    --------
+    >>> from duotomo.phantoms import Ellipsoid
+    >>> ball = Ellipsoid(center_mm=(0.0, 4.0, 4.0), radii_mm=(3.0, 3.0, 3.0), value=0.05)
+    >>> grid = VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0))
+    >>> bool((Cached(ball.voxels).voxels(grid) == ball.voxels(grid)).all())
+    True
+    """
+
+    def __init__(self, voxels: Callable[[VolumeGrid], NDArray[Any]]) -> None:
+        self._voxels = voxels
+        self._made: dict[VolumeGrid, NDArray[Any]] = {}
+
+    def voxels(self, grid: VolumeGrid, *, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+        """Return the attenuation on a grid: a copy, which lesions may be written into."""
+        if grid not in self._made:
+            self._made[grid] = self._voxels(grid)
+        return self._made[grid].astype(dtype)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shifted(Phantom):
+    """A phantom that is shifted as a whole, `f(x - shift)`.
+
+    Parameters
+    ----------
+    phantom : Phantom
+        Before the shift.
+    shift_mm : tuple of float
+        How far it is shifted, (x, y, z) in mm.
+
+    Examples
+    --------
+    >>> from duotomo.phantoms import Ellipsoid
+    >>> ball = Ellipsoid(center_mm=(0.0, 4.0, 4.0), radii_mm=(3.0, 3.0, 3.0), value=0.05)
+    >>> there = Ellipsoid(center_mm=(1.0, 4.0, 4.0), radii_mm=(3.0, 3.0, 3.0), value=0.05)
+    >>> grid = VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0))
+    >>> np.allclose(Shifted(phantom=ball, shift_mm=(1.0, 0.0, 0.0)).voxels(grid), there.voxels(grid))
+    True
+    """
+
+    phantom: Phantom
+    shift_mm: tuple[float, float, float]
+
+    def voxels(self, grid: VolumeGrid, *, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+        """Return the mean attenuation over each voxel."""
+        z, y, x = (c - s for c, s in zip(grid.center_mm, self.shift_mm[::-1], strict=True))
+        return self.phantom.voxels(replace(grid, center_mm=(z, y, x)), dtype=dtype)

@@ -12,8 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom
-from duotomo.phantoms.rays import Array, Rays, inside, pixel_means
-from duotomo.phantoms.samples import check_oversample, samples_mm
+from duotomo.phantoms.rays import Array, Rays, check_oversample, inside, pixel_means, samples_mm
 
 # Contrast in tenths of the skull's (whole numbers: their sums are exact, and so never below zero), half axes
 # (x, y, z), centre (x, y, z), all in half edges of the cube, and the turn about z in degrees.

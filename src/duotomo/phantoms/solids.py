@@ -13,8 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom
-from duotomo.phantoms.rays import Array, Interval, Rays, inside, pixel_means
-from duotomo.phantoms.samples import check_oversample
+from duotomo.phantoms.rays import Array, Interval, Rays, check_oversample, inside, pixel_means
 
 
 class Solid(OversampledPhantom, AnalyticPhantom):

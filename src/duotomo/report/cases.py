@@ -10,8 +10,17 @@ from numpy.typing import ArrayLike
 
 from duotomo.errors import ShapeError
 from duotomo.report.arrays import numbers, some
-from duotomo.report.figure import COLOURS, MARKERS, Floats, log_axis, new_figure, styled, written
-from duotomo.report.legend import draw_legend, legend_mm
+from duotomo.report.figure import (
+    COLOURS,
+    MARKERS,
+    Floats,
+    draw_legend,
+    legend_mm,
+    log_axis,
+    new_figure,
+    styled,
+    written,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +57,7 @@ def draw_cases(
     Returns
     -------
     matplotlib.figure.Figure
-        In the style of all figures.
+        One picture, its legend above.
 
     Examples
     --------

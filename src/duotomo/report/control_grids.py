@@ -11,8 +11,19 @@ from numpy.typing import ArrayLike
 from duotomo.errors import ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.report.arrays import AXES, Array, floats, numbers, some, window_of
-from duotomo.report.figure import COLOURS, GREY, LINES, WIDTH_MM, Floats, new_figure, place, styled, written
-from duotomo.report.legend import draw_legend, legend_mm
+from duotomo.report.figure import (
+    COLOURS,
+    GREY,
+    LINES,
+    WIDTH_MM,
+    Floats,
+    draw_legend,
+    legend_mm,
+    new_figure,
+    place,
+    styled,
+    written,
+)
 from duotomo.report.views import ABOVE, View, cut_volume, draw_plane, few_ticks, voxel_at, voxel_center_mm
 
 if TYPE_CHECKING:
@@ -56,7 +67,7 @@ def draw_control_grids(
     Returns
     -------
     matplotlib.figure.Figure
-        In the style of all figures.
+        One picture, or two where a volume is given.
 
     Examples
     --------

@@ -10,8 +10,17 @@ from numpy.typing import ArrayLike
 
 from duotomo.errors import ShapeError
 from duotomo.report.arrays import numbers, some
-from duotomo.report.figure import COLOURS, LINES, MARKERS, log_axis, new_figure, styled, written
-from duotomo.report.legend import draw_legend, legend_mm
+from duotomo.report.figure import (
+    COLOURS,
+    LINES,
+    MARKERS,
+    draw_legend,
+    legend_mm,
+    log_axis,
+    new_figure,
+    styled,
+    written,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +53,7 @@ def draw_objective_curves(
     Returns
     -------
     matplotlib.figure.Figure
-        In the style of all figures.
+        One picture, named curves in it.
 
     Examples
     --------

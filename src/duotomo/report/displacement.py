@@ -46,7 +46,7 @@ def draw_displacement_errors(
     Returns
     -------
     matplotlib.figure.Figure
-        In the style of all figures.
+        One row of three pictures for each method.
 
     Examples
     --------

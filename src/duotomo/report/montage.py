@@ -61,7 +61,7 @@ def draw_montage(
     Returns
     -------
     matplotlib.figure.Figure
-        In the style of all figures.
+        As many rows of slices as it takes.
 
     Examples
     --------

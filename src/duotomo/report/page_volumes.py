@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from duotomo.geometry import VolumeGrid
 from duotomo.io import SavedResult
 from duotomo.io.libraries import nibabel
 from duotomo.io.patient_frame import ras_affine
-from duotomo.transforms import Translation
+from duotomo.transforms import Motion, Translation, invert_points
 
 MOST_VOXELS = 8_000_000
 """Of one volume in a page."""
@@ -170,3 +171,61 @@ def _window(values: NDArray[np.float32]) -> tuple[float, float]:
         dark, bright = (float(q) for q in np.quantile(body, (0.05, 0.999)))
         low, high = max(float(sample.min()), dark - 0.4 * (bright - dark)), bright + 0.1 * (bright - dark)
     return (low, high) if low < high else (low, low + 1.0)
+
+
+MOST_POINTS = 32
+"""Of the lattice along an axis: deformations are smooth."""
+TOLERANCE_MM = 0.01
+
+Point = tuple[float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PageDeformation:
+    """Numbers at the points of a lattice that spans the reference grid's box, faces included.
+
+    shape, spacing_mm, first_mm: of the lattice, xyz. fields: (4, z, y, x), float32: `T^-1(r)` in mm, xyz,
+    then log2 of the volume that tissue has in the reference, per volume in the prior. NaN where T has no
+    inverse.
+    """
+
+    shape: tuple[int, int, int]
+    spacing_mm: Point
+    first_mm: Point
+    fields: NDArray[np.float32] = field(repr=False)
+
+    def packed(self) -> bytes:
+        """Return the fields, little-endian, compressed."""
+        return gzip.compress(self.fields.astype("<f4").tobytes(), mtime=0)
+
+
+def page_deformation(motion: Motion, grid: VolumeGrid) -> PageDeformation:
+    """Return T^-1 and the determinants of T in the reference frame, on a lattice over the grid.
+
+    >>> from duotomo.transforms import Translation
+    >>> grid = VolumeGrid.on_detector((4, 4, 4), (1.0, 1.0, 1.0))
+    >>> shift = Translation(grid)
+    >>> found = page_deformation(Motion(shift, shift.params(translation_mm=(3.0, 0.0, 0.0))), grid)
+    >>> found.first_mm, found.fields[:, 0, 0, 0].tolist()
+    ((-2.0, 0.0, 0.0), [-5.0, 0.0, 0.0, 0.0])
+    """
+    counts = [max(2, min(MOST_POINTS, n + 1)) for n in grid.shape]
+    along = [
+        torch.linspace(low, high, n, dtype=torch.float64)
+        for low, high, n in zip(grid.low_mm, grid.high_mm, counts, strict=True)
+    ]
+    z, y, x = torch.meshgrid(*along, indexing="ij")
+    points = torch.stack([x, y, z], dim=-1).reshape(-1, 3)
+    before = invert_points(motion, points, tolerance_mm=TOLERANCE_MM, max_steps=30)
+    determinants = torch.linalg.det(motion.jacobian(before.xyz_mm).detach())
+    log2 = torch.log2(determinants.clamp_min(1e-6))
+    fields = torch.cat([before.xyz_mm.detach().T, log2[None]])
+    lost = (before.residual_mm > 10 * TOLERANCE_MM) | (determinants <= 0)
+    fields[:, lost] = math.nan
+    steps = [(high - low) / (n - 1) for low, high, n in zip(grid.low_mm, grid.high_mm, counts, strict=True)]
+    return PageDeformation(
+        shape=(counts[2], counts[1], counts[0]),
+        spacing_mm=(steps[2], steps[1], steps[0]),
+        first_mm=(grid.low_mm[2], grid.low_mm[1], grid.low_mm[0]),
+        fields=fields.reshape(4, *counts).float().numpy(),
+    )

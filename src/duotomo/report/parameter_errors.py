@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from duotomo.errors import ShapeError
 from duotomo.report.arrays import numbers, some
-from duotomo.report.figure import COLOURS, Floats, new_figure, styled, written
-from duotomo.report.legend import draw_legend, legend_mm
+from duotomo.report.figure import COLOURS, Floats, draw_legend, legend_mm, new_figure, styled, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +38,7 @@ def draw_parameter_errors(*, errors: Mapping[str, ArrayLike]) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        In the style of all figures.
+        One picture for each kind of parameter.
 
     Examples
     --------

@@ -9,8 +9,19 @@ import numpy as np
 
 from duotomo.geometry import VolumeGrid
 from duotomo.report.arrays import AXES, Array, some, volumes, window_of
-from duotomo.report.figure import COLOURS, GREY, LINES, WIDTH_MM, Floats, new_figure, place, styled, written
-from duotomo.report.legend import draw_legend, legend_mm
+from duotomo.report.figure import (
+    COLOURS,
+    GREY,
+    LINES,
+    WIDTH_MM,
+    Floats,
+    draw_legend,
+    legend_mm,
+    new_figure,
+    place,
+    styled,
+    written,
+)
 from duotomo.report.views import (
     ABOVE,
     CHEST_WALL,
@@ -66,7 +77,7 @@ def draw_profiles(
     Returns
     -------
     matplotlib.figure.Figure
-        In the style of all figures.
+        Three columns: a slice above the profile along one axis.
 
     Examples
     --------

@@ -60,7 +60,7 @@ def draw_slices(
     Returns
     -------
     matplotlib.figure.Figure
-        In the style of all figures.
+        One row of three pictures for each volume and each difference.
 
     Examples
     --------

@@ -10,15 +10,13 @@ from typing import Any
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.phantoms import Breast, BreastShape, Cached, Density, Phantom, Sampled
-from duotomo.reproduction.acquisitions import acquisition_covering
-from duotomo.reproduction.case import Case, Scans
+from duotomo.phantoms import Breast, BreastShape, Density, Phantom, Sampled
+from duotomo.phantoms.phantom import Cached
+from duotomo.reproduction.case import Case, Scans, acquisition_covering
 from duotomo.reproduction.compared_method import compared_methods
-from duotomo.reproduction.data_level import DataLevel
-from duotomo.reproduction.experiment import Experiment, SetUp
+from duotomo.reproduction.experiment import Experiment, Published, SetUp
 from duotomo.reproduction.motions import MODERATE, random_affine
-from duotomo.reproduction.paper import BREAST_MR as PUBLISHED
-from duotomo.reproduction.plan import Plan
+from duotomo.reproduction.plan import DataLevel, Plan
 from duotomo.transforms import Affine
 
 NAME = "breast-mr"
@@ -136,7 +134,12 @@ def _at(plan: Plan) -> SetUp:
 BREAST_MR = Experiment(
     name=NAME,
     title="Uncompressed breast, fifteen random affine motions",
-    paper=PUBLISHED,
-    levels=tuple(DataLevel),
+    paper=Published(
+        better="simultaneous",
+        ratio=2.0,
+        relative_error={"initial": 1.0, "sequential": 0.0051, "simultaneous": 0.0026},
+        mse={"initial": 1.18e6, "sequential": 6.04e3, "simultaneous": 3.01e3},
+        remark="The paper's 128 x 140 x 60 mm at 0.48 mm can only mean voxels.",
+    ),
     at=_at,
 )

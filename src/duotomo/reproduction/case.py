@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,13 +10,27 @@ from typing import Any
 
 import torch
 
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import Acquisition, VolumeGrid, paper
 from duotomo.geometry.frame import voxel_to_world
 from duotomo.methods import Study, Visit
 from duotomo.phantoms import Phantom
-from duotomo.simulate import SimulatedVisit, simulate_visit
-from duotomo.simulate.visit import PHOTONS_PER_MM2
+from duotomo.simulate.visit import PHOTONS_PER_MM2, SimulatedVisit, simulate_visit
 from duotomo.transforms import Motion
+
+
+def acquisition_covering(grid: VolumeGrid) -> Acquisition:
+    """Return 11 views over 50 degrees on a detector that holds the projections of a whole grid."""
+    high_z, high_y, high_x = grid.high_mm
+    # The outermost source sees the grid's upper corner furthest out.
+    source_x, _, source_z = paper().sources_mm[-1].tolist()
+    reach_mm = high_x + (high_x + source_x) * high_z / (source_z - high_z)
+    depth_mm = high_y * source_z / (source_z - high_z)
+    pixel_mm = grid.spacing_mm[0]
+    return paper(
+        detector_shape=(math.ceil(depth_mm / pixel_mm), 2 * math.ceil(reach_mm / pixel_mm)),
+        pixel_mm=pixel_mm,
+    )
+
 
 MOST_POINTS = 100_000
 """At most about so many points of the object are moved to measure how far a motion is off."""

@@ -78,7 +78,7 @@ def draw_columns(
     Returns
     -------
     matplotlib.figure.Figure
-        In the style of all figures.
+        Of three cuts through each volume, and below them three through its difference to the first.
 
     Examples
     --------

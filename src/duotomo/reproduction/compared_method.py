@@ -19,10 +19,10 @@ from duotomo.methods import (
     with_known_motion,
 )
 from duotomo.reproduction.case import Case
-from duotomo.reproduction.data_level import DataLevel
-from duotomo.reproduction.plan import Plan
-from duotomo.solvers import OnStep
-from duotomo.transforms import LatticeModel, Model
+from duotomo.reproduction.plan import DataLevel, Plan
+from duotomo.solvers.history import OnStep
+from duotomo.transforms import Model
+from duotomo.transforms.models import LatticeModel
 
 N_STEPS = 120
 """At full resolution, at most, unless an experiment needs more."""

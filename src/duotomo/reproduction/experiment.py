@@ -1,4 +1,4 @@
-"""What an experiment is."""
+"""What an experiment is, and what the paper prints of it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,22 @@ from typing import Any
 from duotomo.errors import DuotomoError
 from duotomo.reproduction.case import CaseMaker
 from duotomo.reproduction.compared_method import ComparedMethod
-from duotomo.reproduction.data_level import DataLevel
-from duotomo.reproduction.paper import Published
-from duotomo.reproduction.plan import Plan
+from duotomo.reproduction.plan import DataLevel, Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What the paper says of one data set.
+
+    relative_error, mse: by method; MSE in the units of its images. ratio: of the relative errors, or of the
+    MSE where it gives no other, sequential over `better`.
+    """
+
+    better: str
+    ratio: float
+    relative_error: dict[str, float]
+    mse: dict[str, float]
+    remark: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +62,19 @@ class Experiment:
         Of its folder, and on the command line.
     title : str
         In tables and on the page.
-    paper : Published or None
+    at : callable
+        Returns its `SetUp` for a `Plan`.
+    paper : Published, optional
         The paper's numbers, where it prints any.
     levels : tuple of DataLevel
         That it has.
-    at : callable
-        Returns its `SetUp` for a `Plan`.
     """
 
     name: str
     title: str
-    paper: Published | None
-    levels: tuple[DataLevel, ...]
     at: Callable[[Plan], SetUp]
+    paper: Published | None = None
+    levels: tuple[DataLevel, ...] = tuple(DataLevel)
 
     def set_up(self, plan: Plan) -> SetUp:
         """Return the experiment as planned.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from duotomo.reproduction.breast_mr import BREAST_MR
 from duotomo.reproduction.compressed_pair import COMPRESSED_PAIR
 from duotomo.reproduction.experiment import Experiment
-from duotomo.reproduction.inner_outer import INNER_OUTER
 from duotomo.reproduction.shepp_logan import SHEPP_LOGAN
-from duotomo.reproduction.toroid import TOROID_LARGE_MOTION, TOROID_RANDOM_MOTIONS
+from duotomo.reproduction.toroid import INNER_OUTER, TOROID_LARGE_MOTION, TOROID_RANDOM_MOTIONS
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one

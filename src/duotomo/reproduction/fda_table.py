@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from duotomo.io import read_volume
-from duotomo.io.paths import FileError, reason
 from duotomo.report.slices import slices
 from duotomo.reproduction.summary import digits
-from duotomo.reproduction.table import TABLE
+from duotomo.reproduction.table import TABLE, Row, read_json
 
 WINDOW_PER_MM = (0.0, 0.12)
 """Attenuation drawn black and white: of the breast's tissues, with room above."""
@@ -61,37 +59,17 @@ class FdaTable:
 
 
 def read_fda(folder: Path) -> FdaTable:
-    """Return the table in a folder of the FDA's projections.
+    """Return the table in a folder that `reproduce_fda` wrote to; raise unless it is there and whole."""
+    return read_json("read_fda", Path(folder) / TABLE, _table, writer="reproduce_fda")
 
-    Parameters
-    ----------
-    folder : str or path
-        That `reproduce_fda` wrote to.
 
-    Returns
-    -------
-    FdaTable
-        With one row for each algorithm.
-
-    Raises
-    ------
-    FileError
-        Unless the table is there and whole.
-    """
-    path = Path(folder) / TABLE
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-        rows = tuple(_row(row) for row in plain["rows"])
-        x, y, z = map(float, plain["lesion_center_mm"])
-        low, high = map(float, plain["true_contrast_per_mm"])
-        given = {field.name: plain[field.name] for field in fields(FdaTable)}
-        if not rows:
-            raise ValueError("no rows")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        came = f"no {error}" if isinstance(error, KeyError) else reason(error)
-        raise FileError(
-            f"read_fda: expected {path} as `reproduce_fda` wrote it; got: {came}. Run it again."
-        ) from error
+def _table(plain: Row) -> FdaTable:
+    rows = tuple(_row(row) for row in plain["rows"])
+    x, y, z = map(float, plain["lesion_center_mm"])
+    low, high = map(float, plain["true_contrast_per_mm"])
+    given = {field.name: plain[field.name] for field in fields(FdaTable)}
+    if not rows:
+        raise ValueError("no rows")
     return FdaTable(
         **{**given, "rows": rows, "lesion_center_mm": (x, y, z), "true_contrast_per_mm": (low, high)}
     )
@@ -104,18 +82,7 @@ def _row(plain: dict[str, Any]) -> FdaRow:
 
 
 def fda_lines(table: FdaTable) -> list[list[str]]:
-    """Return the table as text.
-
-    Parameters
-    ----------
-    table : FdaTable
-        As `read_fda` returns it.
-
-    Returns
-    -------
-    list of list of str
-        Names of the columns, then one line for each algorithm.
-    """
+    """Return the table as text: names of the columns, then one line for each algorithm."""
     truth = sum(table.true_contrast_per_mm) / 2
     header = ["algorithm", "x, mm", "y, mm", "z, mm", "contrast, 1/mm", "of the true", "noise, 1/mm"]
     header += ["contrast / noise", "seconds"]
@@ -134,18 +101,7 @@ def fda_lines(table: FdaTable) -> list[list[str]]:
 
 
 def fda_remarks(table: FdaTable) -> list[str]:
-    """Return what the columns mean, and what cannot be expected of them.
-
-    Parameters
-    ----------
-    table : FdaTable
-        As `read_fda` returns it.
-
-    Returns
-    -------
-    list of str
-        Sentences.
-    """
+    """Return what the columns mean, and what cannot be expected of them."""
     low, high = table.true_contrast_per_mm
     return [
         "x, y, z: from the true centre to the centroid of the spot above half of its height. z is the depth.",
@@ -159,18 +115,7 @@ def fda_remarks(table: FdaTable) -> list[str]:
 
 
 def draw_fda(folder: Path) -> list[Path]:
-    """Draw three slices through the lesion, of each algorithm and of all together.
-
-    Parameters
-    ----------
-    folder : str or path
-        That `reproduce_fda` wrote to; the figures go to `folder/figures`.
-
-    Returns
-    -------
-    list of Path
-        The files.
-    """
+    """Draw three slices through the lesion, of each algorithm and of all together, in `folder/figures`."""
     folder = Path(folder)
     table = read_fda(folder)
     read = {row: read_volume(folder / f"{row.name}.nii.gz") for row in table.rows}

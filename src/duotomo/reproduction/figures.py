@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,21 +48,6 @@ def draw_experiment(folder: Path) -> list[Path]:
 
     Figures of a part that the folder does not have, such as the projections of a case that was not kept, are
     left out.
-
-    Parameters
-    ----------
-    folder : str or path
-        That `reproduce` wrote to; the figures go to `folder/figures`.
-
-    Returns
-    -------
-    list of Path
-        The files.
-
-    Raises
-    ------
-    FileError
-        Unless the table and the truth of the case that is shown are there and whole.
     """
     folder = Path(folder)
     table = read_table(folder)
@@ -172,22 +158,9 @@ def _draw_results(shown: Shown, volumes: dict[str, torch.Tensor], out: Path, tai
         page = {title: volumes[title] for title in titles[start : start + MOST_COLUMNS]}
         more = "" if number == 1 else f"-{number}"
         lines = {title.split("\n")[0]: volume for title, volume in page.items()}
-        yield from columns(
-            out / f"results{tail}{more}",
-            columns={"truth": shown.truth, **page},
-            grid=shown.grid,
-            unit=UNIT,
-            window=shown.window,
-            at_mm=shown.middle_mm,
-        )
-        yield from profiles(
-            out / f"profiles{tail}{more}",
-            rows={"truth": shown.truth, **lines},
-            grid=shown.grid,
-            unit=UNIT,
-            window=shown.window,
-            at_mm=shown.middle_mm,
-        )
+        look: Any = {"grid": shown.grid, "unit": UNIT, "window": shown.window, "at_mm": shown.middle_mm}
+        yield from columns(out / f"results{tail}{more}", columns={"truth": shown.truth, **page}, **look)
+        yield from profiles(out / f"profiles{tail}{more}", rows={"truth": shown.truth, **lines}, **look)
 
 
 def _draw_curves(histories: dict[str, tuple[Step, ...]], out: Path, tail: str) -> Files:

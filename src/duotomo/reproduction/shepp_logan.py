@@ -7,14 +7,12 @@ from typing import Any
 
 from duotomo.geometry import Acquisition, VolumeGrid, paper
 from duotomo.phantoms import Phantom, SheppLogan
-from duotomo.reproduction.acquisitions import acquisition_covering
-from duotomo.reproduction.case import Case, Scans
+from duotomo.reproduction.case import Case, Scans, acquisition_covering
 from duotomo.reproduction.compared_method import compared_methods
-from duotomo.reproduction.data_level import DataLevel
 from duotomo.reproduction.experiment import Experiment, SetUp
 from duotomo.reproduction.motions import random_offsets
-from duotomo.reproduction.plan import Plan
-from duotomo.reproduction.real_body import ABOUT, breast_in_air
+from duotomo.reproduction.plan import DataLevel, Plan
+from duotomo.reproduction.third_party.victre import ABOUT, breast_in_air
 from duotomo.transforms import BSpline
 
 NAME = "shepp-logan-bspline"
@@ -79,7 +77,5 @@ def _at(plan: Plan) -> SetUp:
 SHEPP_LOGAN = Experiment(
     name=NAME,
     title="Shepp-Logan phantom, deformed by a B-spline",
-    paper=None,
-    levels=tuple(DataLevel),
     at=_at,
 )

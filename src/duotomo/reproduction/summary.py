@@ -138,18 +138,9 @@ HEADER = (
 
 
 def table_lines(table: Table) -> list[list[str]]:
-    """Return the summary of a table as text.
+    """Return the summary as text: names of the columns, the start, then one line for each method.
 
-    Parameters
-    ----------
-    table : Table
-        As `read_table` returns it.
-
-    Returns
-    -------
-    list of list of str
-        Names of the columns, the start, then one line for each method. Columns that no method has a number
-        for are left out, and the worst of a single case.
+    Columns that no method has a number for are left out, and the worst of a single case.
     """
     start = start_mm(table)
     body = [["before registration", NONE, NONE, NONE, spread_text(start), digits(start.worst), *[NONE] * 5]]
@@ -197,18 +188,7 @@ def ratio_lines(table: Table) -> list[list[str]]:
 
 
 def remarks(table: Table) -> list[str]:
-    """Return what is missing, the paper's numbers, the ratios, and how the runs went.
-
-    Parameters
-    ----------
-    table : Table
-        As `read_table` returns it.
-
-    Returns
-    -------
-    list of str
-        Sentences.
-    """
+    """Return what is missing, the paper's numbers, the ratios, and how the runs went."""
     found = [*unfinished(table), *published(table)]
     header, *rows = ratio_lines(table)
     for name, reference, registered, paper in rows:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from duotomo.errors import DuotomoError
 from duotomo.io.durable import durable
@@ -20,6 +20,7 @@ WHERE = "reproduce"
 TABLE = "table.json"
 
 Row = dict[str, Any]
+Item = TypeVar("Item")
 
 _VERSION_1 = {"way": "method", "ways": "methods", "whose": "origin"}
 """Columns that had other names in rows and tables of version 1."""
@@ -146,35 +147,24 @@ class Table:
 
 
 def read_table(folder: Path) -> Table:
-    """Return the table in the folder of an experiment, of this version or an earlier one.
-
-    Parameters
-    ----------
-    folder : str or path
-        That `reproduce` wrote to.
-
-    Returns
-    -------
-    Table
-        Of all rows that are finished.
-
-    Raises
-    ------
-    FileError
-        Unless the table is there and whole.
-    """
+    """Return the table that `reproduce` wrote, in this version or an earlier; raise unless it is whole."""
     path = Path(folder) / TABLE
     if not path.is_file():
         raise FileError(
             f"read_table: expected an experiment's table at {path}; got nothing there. "
             f"Check the path, or run `reproduce` first."
         )
+    return read_json("read_table", path, _table, writer="reproduce")
+
+
+def read_json(where: str, path: Path, make: Callable[[Row], Item], *, writer: str) -> Item:
+    """Return what `make` makes of a file of JSON; raise unless it is as the writer left it."""
     try:
-        return _table(json.loads(path.read_text(encoding="utf-8")))
+        return make(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         came = f"no {error}" if isinstance(error, KeyError) else reason(error)
         raise FileError(
-            f"read_table: expected {path} as `reproduce` wrote it; got: {came}. Run it again."
+            f"{where}: expected {path} as `{writer}` wrote it; got: {came}. Run it again."
         ) from error
 
 

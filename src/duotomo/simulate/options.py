@@ -165,7 +165,7 @@ class SimulationOptions:
         Parameters
         ----------
         visit : int
-            Counted from 1.
+            Its number, from 1 on.
 
         Returns
         -------

@@ -8,7 +8,8 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.operators import Projector
-from duotomo.phantoms import AnalyticPhantom, Phantom
+from duotomo.phantoms import Phantom
+from duotomo.phantoms.phantom import AnalyticPhantom
 from duotomo.simulate.detector import check_detector, detect
 from duotomo.transforms import Motion
 

@@ -13,19 +13,17 @@ from duotomo.geometry import VolumeGrid
 from duotomo.phantoms import (
     Breast,
     BreastShape,
-    Cached,
-    Compressed,
-    Compression,
     EllipticCylinder,
     Phantom,
     SheppLogan,
-    Shifted,
     SpiculatedMass,
     Toroid,
     WithLesions,
     compress,
-    motion_between,
 )
+from duotomo.phantoms.compressed import Compressed
+from duotomo.phantoms.compression import Compression, motion_between
+from duotomo.phantoms.phantom import Cached, Shifted
 from duotomo.simulate.options import PhantomKind, SimulationOptions, Triple
 from duotomo.transforms import Motion, Rigid
 

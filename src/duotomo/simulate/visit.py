@@ -59,7 +59,7 @@ def simulate_visit(
 ) -> SimulatedVisit:
     """Return the scan of a phantom, which a motion may have moved before, with the truth.
 
-    A phantom that was compressed is another phantom, `duotomo.phantoms.Compressed`.
+    A phantom that was compressed is another phantom, `duotomo.phantoms.compressed.Compressed`.
 
     Parameters
     ----------

@@ -12,9 +12,8 @@ from duotomo.errors import DuotomoError
 from duotomo.io.libraries import nibabel
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.sampled import Sampled
-from duotomo.reproduction.third_party.files import Origin, find
+from duotomo.reproduction.third_party.files import Origin, find, standing
 from duotomo.reproduction.third_party.segmentation import Floats, Segmented, Spacing, segment
-from duotomo.reproduction.third_party.standing import standing
 
 ORIGIN = Origin(
     source="github.com/MIMBCD-UI/dataset-uta4-dicom and dataset-uta11-dicom (F. M. Calisto et al.)",

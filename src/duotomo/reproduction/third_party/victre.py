@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import os
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError
+from duotomo.geometry import VolumeGrid
 from duotomo.io.libraries import simpleitk
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.sampled import Sampled
-from duotomo.reproduction.third_party.files import Origin, find
-from duotomo.reproduction.third_party.standing import standing
+from duotomo.reproduction.plan import Plan
+from duotomo.reproduction.third_party.files import GAP_MM, Origin, find, standing
 
 ORIGIN = Origin(
     source="github.com/DIDSR/VICTRE_PIPELINE, phantoms/ and lesions/spiculated/ (Badano et al. 2018)",
     licence="CC0 1.0; say that what is derived from it was modified",
     making="Unpack the .raw.gz beside its .mhd, and write it as .mha with SimpleITK.",
 )
+
+VOXEL_MM, QUICK_VOXEL_MM = 1.0, 3.0
+"""Of the grid around a breast in air."""
+
+ABOUT = {
+    "body": "the FDA's VICTRE phantom, compressed by its makers, without the plates, in air",
+    "energy": "20 keV",
+    "acquisition": "11 views over 50 degrees, source to detector 660 mm, pixels as wide as voxels",
+}
 
 BEFORE, AFTER = "victre_phantom/pc_1_crop.mha", "victre_phantom/pcl_1.mha"
 
@@ -56,11 +68,19 @@ def victre(folder: str | os.PathLike[str], *, lesion: bool = False, energy_kev: 
     return standing(per_mm[labels], spacing_mm)
 
 
-def victre_change(folder: str | os.PathLike[str]) -> NDArray[np.bool_]:
-    """Return which voxels of `victre` the mass changed, (z, y, x)."""
-    before, after = (_labels(folder, file)[0] for file in (BEFORE, AFTER))
-    changed: NDArray[np.bool_] = before != after
-    return changed
+def breast_in_air(
+    plan: Plan, experiment: str, *, room_mm: float, voxel_mm: float = VOXEL_MM
+) -> tuple[Sampled, VolumeGrid]:
+    """Return the FDA's compressed VICTRE phantom without its plates, and a grid with `room_mm` all around it.
+
+    The grid stands above the detector from its chest-wall edge on, so that no motion within the room leaves
+    the views. voxel_mm: its voxels, unless the size is reduced.
+    """
+    found = victre(plan.data_folder(experiment))
+    spacing_mm = QUICK_VOXEL_MM if plan.quick else voxel_mm
+    n_z, n_y, n_x = (math.ceil((size + 2 * room_mm) / spacing_mm) for size in found.grid.size_mm)
+    grid = VolumeGrid.on_detector((n_z, n_y, n_x), (spacing_mm,) * 3, gap_mm=GAP_MM)
+    return Sampled(volume=found.volume, grid=replace(found.grid, center_mm=grid.center_mm)), grid
 
 
 def _labels(folder: str | os.PathLike[str], relative: str) -> tuple[Labels, tuple[float, float, float]]:
