@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from benchmarks.cases import CASES, SLAB_ACCURACY, SLAB_ACQUISITION, ellipsoid, slab_cylinder, sweep
-from duotomo.geometry import Acquisition, VolumeGrid, bin_projections, pixel_to_world
+from duotomo.geometry import Acquisition, VolumeGrid, pixel_to_world
+from duotomo.geometry.binning import bin_projections
 from duotomo.operators import Projector
 from duotomo.phantoms import Ellipsoid, EllipticCylinder
 
