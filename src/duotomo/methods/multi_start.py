@@ -26,7 +26,11 @@ def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None)
     the initial guess is within a voxel of the identity, only one start is used. The cost of both starts
     counts, the history is that of the better one.
     """
-    coarse = _coarse(settings.stages)
+    # The first stages that estimate a motion on a grid coarser than that of the last stage.
+    finest = settings.stages[-1].coarsen
+    coarse = tuple(
+        takewhile(lambda one: one.coarsen != finest and one.model and not one.fresh, settings.stages)
+    )
     if not (coarse and settings.initial_guess and _differ(study, coarse[-1])):
         return Runner(study, settings).first_state()
     guessed = _through(study, replace(settings, stages=coarse), on_step)
@@ -41,12 +45,6 @@ def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None)
         applications=guessed.applications + rested.applications,
         seconds=guessed.seconds + rested.seconds,
     )
-
-
-def _coarse(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Return the first stages that estimate a motion on a grid coarser than that of the last stage."""
-    finest = stages[-1].coarsen
-    return tuple(takewhile(lambda stage: stage.coarsen != finest and stage.model and not stage.fresh, stages))
 
 
 def _differ(study: Study, stage: Stage) -> bool:

@@ -91,14 +91,13 @@ class Problem:
         if self.priors.bending == 0:
             return [None] * len(self.transforms)
         return [
-            weighted_bending(transform, self.priors.bending, _means(transform, diagonal))
+            weighted_bending(
+                transform,
+                self.priors.bending,
+                [float(diagonal[a : a + part.n_params].mean()) for a, part in transform.lattice_parts()],
+            )
             for transform, diagonal in zip(self.transforms, diagonals, strict=True)
         ]
-
-
-def _means(transform: Transform, diagonal: torch.Tensor) -> list[float]:
-    parts = transform.lattice_parts()
-    return [float(diagonal[start : start + part.n_params].mean()) for start, part in parts]
 
 
 class Preconditioner:
@@ -127,7 +126,9 @@ class Preconditioner:
         self._inverses: list[LinearMap] = []
         if max(self._sizes, default=0) <= FEW_PARAMS and params:
             part = misfit.params_part(volume)
-            blocks = _blocks(part.normal_equations(torch.cat(list(params)))[2], self._sizes)
+            matrix = part.normal_equations(torch.cat(list(params)))[2]
+            starts = [sum(self._sizes[:i]) for i in range(len(self._sizes))]
+            blocks = [matrix[a : a + n, a : a + n] for a, n in zip(starts, self._sizes, strict=True)]
             self.diagonals = [block.diagonal() for block in blocks]
             self._inverses = [_dense(block, STIFFER * voxel_curvature, volume) for block in blocks]
         else:
@@ -160,11 +161,6 @@ def diagonal_estimate(
         signs *= visit.misfit.weights.sqrt()
     image = visit.misfit.operator.adjoint(signs)
     return visit.pulled_back(params[index], volume, image).square()
-
-
-def _blocks(matrix: torch.Tensor, sizes: Sequence[int]) -> list[torch.Tensor]:
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    return [matrix[a : a + n, a : a + n] for a, n in zip(starts, sizes, strict=True)]
 
 
 def _dense(block: torch.Tensor, stiffness: float, like: torch.Tensor) -> LinearMap:

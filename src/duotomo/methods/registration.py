@@ -97,12 +97,13 @@ def register(
     """
     check_models(settings)
     for number, stage in enumerate(registration_stages(settings)):
+        assert stage.model is not None
         found = register_once(
             block_mean(reference, stage.coarsen),
             block_mean(moving, stage.coarsen),
             grid=grid.coarsen(stage.coarsen),
             moving_grid=moving_grid.coarsen(stage.coarsen),
-            transform=_transform(stage, moving_grid),
+            transform=stage.model(moving_grid),
             settings=settings,
             stiffness=stage.stiffness,
             start=start,
@@ -274,11 +275,6 @@ def _minimise(
         total = total + (bending * ours / its) * energy
     solver = GaussNewton(n_steps=n_steps, inner_steps=INNER_STEPS, damping=1e-3)
     return solver.minimise(total, params, on_step=on_step)
-
-
-def _transform(stage: Stage, moving_grid: VolumeGrid) -> Transform:
-    assert stage.model is not None
-    return stage.model(moving_grid)
 
 
 def _centroid_mm(volume: torch.Tensor, grid: VolumeGrid) -> torch.Tensor:

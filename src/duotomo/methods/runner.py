@@ -115,7 +115,8 @@ class Runner:
         problem = Problem(level, transforms, priors, self._scales, self.settings.central_step)
         length = self.settings.solver.block
         n_steps = min(length, stage.n_steps - state.block * length)
-        note = history.part(_what(stage, level, model), stage=state.stage)
+        what = "volume" if stage.model is None else model
+        note = history.part(f"{what} at {min(level.grid.spacing_mm):g} mm", stage=state.stage)
         block = self._block(problem, stage, volume, params, n_steps, note)
         done = block.status is Status.CONVERGED or (state.block + 1) * length >= stage.n_steps
         return replace(
@@ -177,11 +178,6 @@ class Runner:
         if self._level is None or self._level.coarsen != coarsen:
             self._level = Level(self.study, coarsen)
         return self._level
-
-
-def _what(stage: Stage, level: Level, model: str) -> str:
-    motion = "volume" if stage.model is None else model
-    return f"{motion} at {min(level.grid.spacing_mm):g} mm"
 
 
 def model_named(settings: Settings, name: str) -> Model:

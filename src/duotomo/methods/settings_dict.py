@@ -42,6 +42,7 @@ def settings_to_dict(settings: Settings) -> dict[str, Any]:
     >>> settings_to_dict(Settings.plain(Affine))["stages"][0]["model"]
     {'transform': 'affine'}
     """
+    kind = next(kind for kind, known in _SOLVERS.items() if isinstance(settings.solver, known))
     return {
         "version": VERSION,
         "stages": [
@@ -54,7 +55,7 @@ def settings_to_dict(settings: Settings) -> dict[str, Any]:
             }
             for stage in settings.stages
         ],
-        "solver": {"kind": _kind(settings.solver), **asdict(settings.solver)},
+        "solver": {"kind": kind, **asdict(settings.solver)},
         "priors": asdict(settings.priors),
         "initial_guess": settings.initial_guess,
         "tolerance": settings.tolerance,
@@ -151,10 +152,6 @@ def model_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model] |
     raise DuotomoError(
         f"{_WHERE}: expected a transform of {', '.join(known)}; got {name!r}. Pass others as `models`."
     )
-
-
-def _kind(solver: Coupled | Alternating) -> str:
-    return next(kind for kind, known in _SOLVERS.items() if isinstance(solver, known))
 
 
 def _class_name(model: Any) -> str:

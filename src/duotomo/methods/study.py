@@ -118,7 +118,8 @@ class Study:
             where = f"Study, visit {number}"
             check_same(where, "projections", visit.projections, device=like.device, dtype=like.dtype)
             # A hundred or so voxels show whether any ray meets the grid.
-            box = self.grid_of(visit).coarsen(_factors(self.grid_of(visit)))
+            z, y, x = (-(-n // 5) for n in self.grid_of(visit).shape)
+            box = self.grid_of(visit).coarsen((z, y, x))
             ones = torch.ones(box.shape, dtype=like.dtype, device=like.device)
             acquisition = visit.acquisition.bin(max(1, min(visit.acquisition.detector_shape) // 16))
             if not bool(Projector(grid=box, acquisition=acquisition)(ones).any()):
@@ -151,11 +152,6 @@ class Study:
             Its own, or that of the study.
         """
         return visit.grid or self.grid
-
-
-def _factors(grid: VolumeGrid) -> tuple[int, int, int]:
-    z, y, x = (-(-n // 5) for n in grid.shape)
-    return z, y, x
 
 
 def _box(grid: VolumeGrid) -> str:
