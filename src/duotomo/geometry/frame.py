@@ -46,6 +46,17 @@ def voxel_to_world(grid: VolumeGrid, index_zyx: ArrayLike) -> Floats:
     return zyx_mm[..., ::-1]
 
 
+def voxel_matrix(grid: VolumeGrid) -> Floats:
+    """Return `voxel_to_world` as a matrix, (4, 4): from (z, y, x, 1), a voxel index, to (x, y, z, 1) in mm."""
+    spacing, center = np.array(grid.spacing_mm), np.array(grid.center_mm)
+    matrix = np.zeros((4, 4))
+    # World coordinates are in the order x, y, z; indices in the order z, y, x.
+    matrix[[2, 1, 0], [0, 1, 2]] = spacing
+    matrix[[2, 1, 0], 3] = center - (np.array(grid.shape) - 1) / 2 * spacing
+    matrix[3, 3] = 1
+    return matrix
+
+
 def world_to_voxel(grid: VolumeGrid, xyz_mm: ArrayLike) -> Floats:
     """Return the fractional voxel indices of points: `(zyx - low_mm) / spacing_mm - 1/2`.
 
