@@ -47,7 +47,7 @@ def voxel_to_world(grid: VolumeGrid, index_zyx: ArrayLike) -> Floats:
 
 
 def voxel_matrix(grid: VolumeGrid) -> Floats:
-    """Return `voxel_to_world` as a matrix, (4, 4): from (z, y, x, 1), a voxel index, to (x, y, z, 1) in mm."""
+    """Return `voxel_to_world` as a matrix, (4, 4): from an index (z, y, x, 1) to (x, y, z, 1) in mm."""
     spacing, center = np.array(grid.spacing_mm), np.array(grid.center_mm)
     matrix = np.zeros((4, 4))
     # World coordinates are in the order x, y, z; indices in the order z, y, x.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
 import torch
 
 from duotomo.geometry import VolumeGrid
+from duotomo.geometry.frame import voxel_matrix
 from duotomo.kernels.dispatch import warp_kernels
 from duotomo.kernels.warp.point_map import PointMap
 from duotomo.kernels.warp.reference import lattice_values
@@ -74,13 +74,7 @@ def index_matrix(grid: VolumeGrid) -> torch.Tensor:
     >>> index_matrix(VolumeGrid.on_detector((2, 4, 6), (1, 1, 1))) @ torch.tensor([0.0, 0, 0, 1]).double()
     tensor([-2.5000,  0.5000,  0.5000,  1.0000], dtype=torch.float64)
     """
-    spacing, center = np.array(grid.spacing_mm), np.array(grid.center_mm)
-    matrix = np.zeros((4, 4))
-    # World coordinates are in the order x, y, z; indices in the order z, y, x.
-    matrix[[2, 1, 0], [0, 1, 2]] = spacing
-    matrix[[2, 1, 0], 3] = center - (np.array(grid.shape) - 1) / 2 * spacing
-    matrix[3, 3] = 1
-    return plain(torch.from_numpy(matrix))
+    return plain(torch.from_numpy(voxel_matrix(grid)))
 
 
 def move_points(maps: Sequence[ElementaryMap], xyz_mm: torch.Tensor) -> torch.Tensor:
