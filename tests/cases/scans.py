@@ -17,8 +17,9 @@ def arc(
     degrees: float = 50.0,
     tilt_deg: float = 0.0,
     source_to_detector_mm: float = 660.0,
+    pivot_height_mm: float = 0.0,
 ) -> Acquisition:
-    """Return a scan over an arc about the detector's surface; the detector turns by `tilt_deg` in all.
+    """Return a scan over an arc, the detector turning by `tilt_deg` in all.
 
     detector_shape, pixel_mm: (v, u); one number for square pixels.
     """
@@ -27,7 +28,7 @@ def arc(
         angle_range_rad=radians(degrees),
         detector_tilt_range_rad=radians(tilt_deg),
         source_to_detector_mm=source_to_detector_mm,
-        pivot_height_mm=0.0,
+        pivot_height_mm=pivot_height_mm,
         detector_shape=detector_shape,
         pixel_spacing_mm=pixel_mm if isinstance(pixel_mm, tuple) else (pixel_mm, pixel_mm),
     )

@@ -15,12 +15,7 @@ from duotomo.cli._errors import guarded
 from duotomo.cli._flatten import Fields, documented, flattened, numbers, shell_name
 from duotomo.errors import DuotomoError
 
-
-class Kind(Enum):
-    """Of something."""
-
-    ONE_THING = "one thing"
-    ANOTHER = "another"
+Kind = Enum("Kind", {"ONE_THING": "one thing", "ANOTHER": "another"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,12 +132,7 @@ def test_help_is_in_the_docstring() -> None:
         Scan, Fields(panels={"voxel_mm": "First", "kind": "Second"})
     ]
     _, output = ran(command, "--help")
-    for words in (
-        "Edges of a voxel, in mm.",
-        "Files, once or for each visit.",
-        "4,2.5",
-        "one-thing|another",
-    ):
+    for words in ("Edges of a voxel, in mm.", "Files, once or for each visit.", "4,2.5", "one-thing|another"):
         assert words in output
     first, second = output.split("Second")
     assert "First" in first

@@ -17,11 +17,11 @@ from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 from duotomo.io.libraries import pydicom
 from duotomo.io.scan import Scan, Values
 from duotomo.io.scan_geometry import MAX_BYTES
-from duotomo.methods import Result
-from duotomo.solvers import Status
 from duotomo.transforms import Motion, Rigid
 from tests.cli.commands import duotomo, write_scans
 from tests.cli.tiny import GRID, SCAN, tiny_study
+from tests.io.files_of_all_kinds import damaged_dicom
+from tests.io.saved_helpers import converged
 
 RIGID = Rigid(GRID)
 TURN = Motion(RIGID, RIGID.params(rotation_deg=(0.0, 5.0, 0.0), translation_mm=(1.0, 2.0, 3.0)))
@@ -52,17 +52,7 @@ def scan() -> Scan:
 
 def result_folder(folder: Path) -> Path:
     study = tiny_study()
-    result = Result(
-        method="simultaneous",
-        grid=GRID,
-        volume=torch.rand(GRID.shape),
-        motions=(TURN,),
-        status=Status.CONVERGED,
-        reason="It was enough.",
-        applications=7,
-        seconds=1.5,
-        history=(),
-    )
+    result = converged(grid=GRID, volume=torch.rand(GRID.shape), motions=(TURN,))
     folder.mkdir()
     write_result(folder, result, study=study, settings={})
     return folder
@@ -184,14 +174,7 @@ def test_a_geometry_beyond_all_measure_is_not_read(tmp_path: Path) -> None:
 def test_what_a_library_says_of_damaged_dicom_is_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "damaged.dcm"
-    path.write_bytes(b"\0" * 128 + b"DICM")
-
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("bad value: Doe^Jane")
-
-    monkeypatch.setattr("duotomo.io.file_kind.read_dataset", fail)
-    ran = duotomo("info", path)
+    ran = duotomo("info", damaged_dicom(tmp_path, monkeypatch))
     assert ran.code == 2
     assert "expected a DICOM file that can be read; got: RuntimeError" in ran.err
     assert "Doe" not in ran.err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from math import radians
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.geometry import Acquisition
 from duotomo.geometry.field_of_view import grid_in_view
 from duotomo.io import read_result, read_transform, read_volume, write_study
 from duotomo.io.dicom.identity import Identity
@@ -21,6 +19,7 @@ from duotomo.io.libraries import pydicom
 from duotomo.io.scan import Scan, Values
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_hdf5 import write_scan
+from tests.cases.scans import arc
 from tests.cli.commands import THICKNESS_MM, duotomo, write_scans
 from tests.cli.tiny import GRID, SCAN, SHIFT_MM, tiny_study
 
@@ -85,14 +84,7 @@ def test_settings_repeat_the_run(scans: tuple[Path, Path], tmp_path: Path) -> No
 
 
 def test_visits_may_differ_in_geometry_and_thickness(tmp_path: Path) -> None:
-    other = Acquisition.arc(
-        n_views=5,
-        angle_range_rad=radians(40),
-        source_to_detector_mm=700.0,
-        pivot_height_mm=0.0,
-        detector_shape=(24, 30),
-        pixel_spacing_mm=(3.0, 3.0),
-    )
+    other = arc((24, 30), 3.0, n_views=5, degrees=40.0, source_to_detector_mm=700.0)
     views = tiny_study().reference.projections
     np.save(tmp_path / "one.npy", views.numpy())
     np.save(tmp_path / "two.npy", np.resize(views.numpy(), other.shape))

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from math import radians
-
 import torch
 
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.methods import Coupled, Priors, Settings, Stage, Study, Visit
 from duotomo.phantoms import Ellipsoid
 from duotomo.simulate import scan
 from duotomo.transforms import Affine, Motion, Rigid, Translation
+from tests.cases.scans import arc
 
 GRID = VolumeGrid.on_detector((16, 16, 16), (3.0, 3.0, 3.0), gap_mm=5.0)
-SCAN = Acquisition.arc(
-    n_views=7,
-    angle_range_rad=radians(50),
-    source_to_detector_mm=660.0,
-    pivot_height_mm=0.0,
-    detector_shape=(20, 32),
-    pixel_spacing_mm=(3.0, 3.0),
-)
+SCAN = arc((20, 32), 3.0)
 SHIFT_MM = (3.0, 0.0, 0.0)
 
 

@@ -25,8 +25,7 @@ ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("DUOTOMO_DATA", ROOT.parent / "shared" / "data"))
 
 pytestmark = pytest.mark.skipif(
-    not (DATA / FILE).exists(),
-    reason=f"needs {FILE} in {DATA}; set DUOTOMO_DATA to the folder that holds it",
+    not (DATA / FILE).exists(), reason=f"needs {FILE} in {DATA}; set DUOTOMO_DATA to the folder that holds it"
 )
 
 

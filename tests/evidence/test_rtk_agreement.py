@@ -25,11 +25,7 @@ pytestmark = [
 ]
 
 # Three blobs off every plane of symmetry: centre xyz in mm, standard deviation in mm, height in 1/mm.
-BLOBS = (
-    ((-8.0, 18.0, 30.0), 4.0, 0.05),
-    ((9.0, 30.0, 22.0), 5.0, 0.03),
-    ((2.0, 24.0, 40.0), 3.5, -0.02),
-)
+BLOBS = (((-8.0, 18.0, 30.0), 4.0, 0.05), ((9.0, 30.0, 22.0), 5.0, 0.03), ((2.0, 24.0, 40.0), 3.5, -0.02))
 
 
 def acquisition(*, tilting: bool, factor: int) -> Acquisition:

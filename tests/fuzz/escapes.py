@@ -63,23 +63,13 @@ def escapes() -> Iterator[Hostile]:
                 edited("ElementDataFile = LOCAL", f"ElementDataFile = {target}"),
                 command=2,
             )
+            change = edited("ElementDataFile = LOCAL", f"ElementDataFile = {target}")
             for name in ("volume mha", "displacement mha"):
-                yield case(
-                    name,
-                    kind,
-                    f"data in {target}",
-                    edited("ElementDataFile = LOCAL", f"ElementDataFile = {target}"),
-                    fate=Fate.REFUSED,
-                )
+                yield case(name, kind, f"data in {target}", change, fate=Fate.REFUSED)
     for target in ("/etc/passwd", "../../sentinel/kept.txt", "LIST"):
+        change = edited("encoding: raw", f"encoding: raw\ndata file: {target}")
         for name in ("nrrd", "volume nrrd"):
-            yield case(
-                name,
-                kind,
-                f"data in {target}",
-                edited("encoding: raw", f"encoding: raw\ndata file: {target}"),
-                fate=Fate.REFUSED,
-            )
+            yield case(name, kind, f"data in {target}", change, fate=Fate.REFUSED)
     for target in ("../../../sentinel/kept.txt", "/etc/passwd", "..", "", "a/b", ".", 3, None, ["x"]):
         yield _result_case(f"file {target}", json_edited(lambda c, t=target: c["motions"][0].update(file=t)))
         if isinstance(target, str):

@@ -26,30 +26,16 @@ def _without_line(start: str) -> Change:
     return change
 
 
+_SCAN = "projections source_mm u_axis v_axis detector_center_mm pixel_spacing_mm @values @version @format"
+_STUDY = "grid visits visits/0 visits/1/projections visits/0@acquisition grid@json @version"
+
+
 def parts() -> Iterator[Hostile]:
     """Give files without one of their parts."""
     kind = Category.MISSING
-    for name in (
-        "projections",
-        "source_mm",
-        "u_axis",
-        "v_axis",
-        "detector_center_mm",
-        "pixel_spacing_mm",
-        "@values",
-        "@version",
-        "@format",
-    ):
+    for name in _SCAN.split():
         yield case("scan", kind, f"no {name}", hdf5_without(name))
-    for name in (
-        "grid",
-        "visits",
-        "visits/0",
-        "visits/1/projections",
-        "visits/0@acquisition",
-        "grid@json",
-        "@version",
-    ):
+    for name in _STUDY.split():
         yield case("study", kind, f"no {name}", hdf5_without(name))
     for keyword in (
         "Rows",
@@ -180,10 +166,7 @@ def dtypes() -> Iterator[Hostile]:
             )
     for values in ("text", complex_, VIEWS.astype("i4"), VIEWS[0], VIEWS * np.nan, VIEWS[:2]):
         yield case(
-            "study",
-            kind,
-            f"projections as {_kind(values)}",
-            _hdf5_with("visits/0/projections", values),
+            "study", kind, f"projections as {_kind(values)}", _hdf5_with("visits/0/projections", values)
         )
     for name in ("nifti", "nifti packed"):
         yield case(name, kind, "complex", _writes(name, complex_), command=1)

@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 import numpy as np
 import torch
 
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.io import write_displacement, write_result, write_study, write_transform, write_volume
 from duotomo.io.checkpoint_file import CheckpointFile
 from duotomo.io.dicom.projections_writer import write_dicom_projections
@@ -23,18 +23,12 @@ from duotomo.io.scan import Scan, Values
 from duotomo.io.scan_hdf5 import write_scan
 from duotomo.methods.study import Study, Visit
 from duotomo.transforms import Affine, BSpline, Motion
+from tests.cases.scans import arc
 from tests.io import saved_helpers
 from tests.io.scan_helpers import WRITERS, write_itk
 from tests.io.test_scan_rtk import PLAIN, write_stack
 
-GEOMETRY = Acquisition.arc(
-    n_views=3,
-    angle_range_rad=0.5,
-    source_to_detector_mm=660.0,
-    pivot_height_mm=0.0,
-    detector_shape=(6, 7),
-    pixel_spacing_mm=(8.0, 8.0),
-)
+GEOMETRY = arc((6, 7), 8.0, n_views=3, degrees=28.6)
 GRID = VolumeGrid.on_detector((4, 5, 6), (6.0, 6.0, 6.0), gap_mm=3.0)
 VIEWS = np.random.default_rng(0).uniform(0.1, 2.0, GEOMETRY.shape).astype(np.float32)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -43,25 +45,42 @@ def test_links_to_other_files_are_refused(name: str, tmp_path: Path) -> None:
         read_study(tmp_path / "study.h5")
 
 
-def test_arrays_that_were_never_written_are_refused(tmp_path: Path) -> None:
-    put("study/visits/0/projections never written", tmp_path)
-    with pytest.raises(FileError, match=r"to need at most .*; got a header that asks for"):
-        read_study(tmp_path / "study.h5")
-    put("transform hdf5/parameters never written", tmp_path)
-    with pytest.raises(FileError, match=r"to need at most .*; got a header that asks for"):
-        read_transform(tmp_path / "t.h5", GRID)
+FEWER = r"expected a deflated file of at most .*; got one that is larger"
+PACKED = r"504 bytes of its pixels in s\.tiff; got \d+ of them compressed"
+NEVER = r"to need at most .*; got a header that asks for"
 
 
-def test_what_unfolds_to_more_is_refused(tmp_path: Path) -> None:
-    put("mat packed/goes on", tmp_path)
-    with pytest.raises(FileError, match=r"expected \d+ bytes in a packed array of s\.mat; got more"):
-        read_scan(tmp_path / "s.mat")
-    put("tiff packed/page", tmp_path)
-    with pytest.raises(FileError, match=r"504 bytes of its pixels in s\.tiff; got \d+ of them compressed"):
-        read_scan(tmp_path / "s.tiff")
-    put("dicom/deflated", tmp_path)
-    with pytest.raises(FileError, match=r"expected a deflated file of at most .*; got one that is larger"):
-        read_dataset(tmp_path / "s.dcm", pixels=False)
+@pytest.mark.parametrize(
+    ("name", "file", "read", "message"),
+    [
+        ("study/visits/0/projections never written", "study.h5", read_study, NEVER),
+        ("transform hdf5/parameters never written", "t.h5", partial(read_transform, grid=GRID), NEVER),
+        (
+            "mat packed/goes on",
+            "s.mat",
+            read_scan,
+            r"\d+ bytes in a packed array of s\.mat; got more",
+        ),
+        (
+            "tiff packed/page",
+            "s.tiff",
+            read_scan,
+            r"504 bytes of its pixels in s\.tiff; got \d+ of them compr",
+        ),
+        (
+            "dicom/deflated",
+            "s.dcm",
+            partial(read_dataset, pixels=False),
+            FEWER,
+        ),
+    ],
+)
+def test_what_takes_more_memory_than_the_file_holds_is_refused(
+    name: str, file: str, read: Callable[[Path], object], message: str, tmp_path: Path
+) -> None:
+    put(name, tmp_path)
+    with pytest.raises(FileError, match=message):
+        read(tmp_path / file)
 
 
 def test_archives_are_not_arrays(tmp_path: Path) -> None:

@@ -13,19 +13,18 @@ from tests.fuzz.hostile import Category, Fate, Hostile
 from tests.io.test_scan_rtk import FAR, PLAIN, element, xml
 
 
+def _refused(sample: str, kind: Category, name: str, text: str, *, n_commands: int) -> Iterator[Hostile]:
+    """Give a text that every command refuses."""
+    for command in range(n_commands):
+        change = replaced(text.encode())
+        yield case(sample, kind, f"{name}/{command}", change, command=command, fate=Fate.REFUSED)
+
+
 def texts() -> Iterator[Hostile]:
     """Give texts."""
     deep = {"list": "[" * 100_000, "object": '{"a":' * 100_000, "both": '[{"a":' * 50_000 + "]"}
     for name, text in deep.items():
-        for command in (0, 1):
-            yield case(
-                "geometry",
-                Category.NESTING,
-                f"{name}/{command}",
-                replaced(text.encode()),
-                command=command,
-                fate=Fate.REFUSED,
-            )
+        yield from _refused("geometry", Category.NESTING, name, text, n_commands=2)
         yield case("result", Category.NESTING, name, replaced(text.encode()))
         inside = '{"kind": "Acquisition", "source_mm": ' + "[" * 50_000
         yield case("study", Category.NESTING, name, _study_text(inside), command=Random(name).randrange(3))
@@ -51,26 +50,10 @@ def texts() -> Iterator[Hostile]:
         "network": xml(FAR, before=' SYSTEM "http://127.0.0.1:9/x.dtd" [<!ENTITY a "1">]'),
         "quadratic": xml(FAR, before=f' [<!ENTITY a "{"1" * 100_000}">]').replace("650.0", "&a;" * 1000),
     }.items():
-        for command in (0, 1, 2):
-            yield case(
-                "rtk",
-                Category.ENTITY,
-                f"{name}/{command}",
-                replaced(text.encode()),
-                command=command,
-                fate=Fate.REFUSED,
-            )
+        yield from _refused("rtk", Category.ENTITY, name, text, n_commands=3)
     latin = "grösse".encode("latin-1")
-    for name in (
-        "geometry",
-        "result",
-        "transform tfm",
-        "settings reconstruct",
-        "settings joint",
-        "settings register",
-        "result's history",
-        "rtk",
-    ):
+    settings = [f"settings {command}" for command in ("reconstruct", "joint", "register")]
+    for name in ("geometry", "result", "transform tfm", *settings, "result's history", "rtk"):
         for text in (latin, b"\x00" * 40):
             yield case(
                 name,

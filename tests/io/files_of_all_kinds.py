@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from duotomo.io import (
     Scan,
     Values,
+    file_kind,
     write_displacement,
     write_result,
     write_scan,
@@ -22,9 +24,8 @@ from duotomo.io.dicom.projections_writer import write_dicom_projections
 from duotomo.io.dicom.registration import write_registration
 from duotomo.io.libraries import pydicom
 from duotomo.methods import Result
-from duotomo.solvers import Status
 from duotomo.transforms import BSpline, Motion, Rigid
-from tests.io.saved_helpers import FINGERPRINT, GRID, SCAN, draw, state, study
+from tests.io.saved_helpers import FINGERPRINT, GRID, SCAN, converged, draw, state, study
 
 RIGID = Rigid(GRID)
 MOTION = Motion(RIGID, RIGID.params(rotation_deg=(0.0, 5.0, 0.0), translation_mm=(0.1, 0.2, 0.3)))
@@ -51,17 +52,19 @@ def scan() -> Scan:
 
 def result() -> Result:
     """Return a volume and a motion."""
-    return Result(
-        method="simultaneous",
-        grid=GRID,
-        volume=VOLUME,
-        motions=(MOTION,),
-        status=Status.CONVERGED,
-        reason="It was enough.",
-        applications=7,
-        seconds=1.5,
-        history=(),
-    )
+    return converged(grid=GRID, volume=VOLUME, motions=(MOTION,))
+
+
+def damaged_dicom(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a DICOM file of which the library quotes the patient's name when it fails."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("bad value: Doe^Jane")
+
+    monkeypatch.setattr(file_kind, "read_dataset", fail)
+    path = folder / "damaged.dcm"
+    path.write_bytes(b"\0" * 128 + b"DICM")
+    return path
 
 
 def write_all(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
@@ -17,25 +18,19 @@ import pytest
 import torch
 
 import duotomo
-from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.io import SavedResult
+from duotomo.geometry import VolumeGrid
+from duotomo.io import FileError, SavedResult, read_volume, write_volume
 from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.methods.result import Result
 from duotomo.methods.state import State
 from duotomo.methods.study import Study, Visit
 from duotomo.solvers import Status, Step
 from duotomo.transforms import Affine, BSpline, Motion, Transform
+from tests.cases.scans import arc
 
 GRID = VolumeGrid.on_detector((4, 6, 5), (1.1, 0.7, 0.3), gap_mm=3.0)
 SEEN = VolumeGrid.on_detector((3, 6, 5), (1.5, 0.7, 0.3), gap_mm=2.5)
-SCAN = Acquisition.arc(
-    n_views=3,
-    angle_range_rad=0.5,
-    source_to_detector_mm=660.0,
-    pivot_height_mm=0.0,
-    detector_shape=(6, 7),
-    pixel_spacing_mm=(0.8, 0.6),
-)
+SCAN = arc((6, 7), (0.8, 0.6), n_views=3, degrees=math.degrees(0.5))
 FINGERPRINT = RunFingerprint(study="1", method="simultaneous", settings="2", duotomo="3")
 
 
@@ -50,6 +45,34 @@ def study(dtype: torch.dtype = torch.float32) -> Study:
     visits[1] = replace(visits[1], weights=draw(*SCAN.shape, seed=5, dtype=dtype))
     visits[2] = replace(visits[2], grid=SEEN)
     return Study(grid=GRID, visits=tuple(visits))
+
+
+def n_refused(path: Path, check: Callable[[str], None], *, every: int) -> int:
+    """Damage one byte after the other, and return how many were noticed; check: what is read despite one."""
+    whole, n = path.read_bytes(), 0
+    for at in range(0, len(whole), every):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x11]) + whole[at + 1 :])
+        try:
+            check(f"byte {at} of {len(whole)}")
+        except FileError:
+            n += 1
+    return n
+
+
+def converged(**fields: Any) -> Result:
+    """Return a result that ended well, without history; fields: of its own."""
+    known = {"method": "simultaneous", "status": Status.CONVERGED, "reason": "It was enough."}
+    return Result(**known | {"applications": 7, "seconds": 1.5, "history": ()} | fields)
+
+
+def written_and_read(folder: Path, name: str, dtype: torch.dtype) -> VolumeGrid:
+    """Return the grid of a volume that was written and read again, bit for bit."""
+    volume = draw(*GRID.shape, seed=0, dtype=dtype)
+    write_volume(folder / name, volume, GRID)
+    found, grid = read_volume(folder / name)
+    assert os.listdir(folder) == [name]
+    assert same(found, volume)
+    return grid
 
 
 def history(n_steps: int) -> tuple[Step, ...]:

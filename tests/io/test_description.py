@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duotomo.io import FileError, ScanOptions, describe, file_kind, recognise
+from duotomo.io import FileError, ScanOptions, describe, recognise
 from duotomo.io.scan_geometry import MAX_BYTES
-from tests.io.files_of_all_kinds import BENT, KINDS, SECRETS, scan, write_all
+from tests.io.files_of_all_kinds import BENT, KINDS, SECRETS, damaged_dicom, scan, write_all
 from tests.io.saved_helpers import GRID, SCAN
 
 
@@ -112,13 +112,7 @@ def test_a_geometry_beyond_all_measure_is_not_read(tmp_path: Path) -> None:
 def test_what_a_library_says_of_damaged_dicom_is_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "damaged.dcm"
-    path.write_bytes(b"\0" * 128 + b"DICM")
-
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("bad value: Doe^Jane")
-
-    monkeypatch.setattr(file_kind, "read_dataset", fail)
+    path = damaged_dicom(tmp_path, monkeypatch)
     with pytest.raises(FileError, match=r"a DICOM file that can be read; got: RuntimeError") as raised:
         recognise(path)
     assert "Doe" not in str(raised.value)

@@ -15,16 +15,7 @@ from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.io import FileError, read_displacement, write_displacement
 from duotomo.transforms import DisplacementField, Motion
 from tests.cases.transforms import MOVING, REFERENCE, TransformCase, draw_params, transforms
-from tests.io.itk_helpers import (
-    GRID,
-    LPS,
-    directions,
-    is_aligned,
-    moved_by_itk,
-    moved_by_us,
-    points_on,
-    sitk,
-)
+from tests.io.itk_helpers import GRID, LPS, directions, is_aligned, moved_by_itk, moved_by_us, points_on, sitk
 from tests.strategies import grids
 
 SUFFIXES = (".nii", ".nii.gz", ".mha")

@@ -12,10 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from duotomo.errors import DuotomoError, NonFiniteError
-from duotomo.geometry import Acquisition
 from duotomo.io.line_integrals import MOST_DEAD, LogSettings, fill_dead, open_field, to_line_integrals
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Values
+from tests.cases.scans import arc
 from tests.io.saved_helpers import SCAN, draw
 
 INTEGRALS = 4 * draw(*SCAN.shape, seed=0, dtype=torch.float64)
@@ -134,14 +134,7 @@ def test_bright_pixels_are_negative_unless_clipped() -> None:
 @pytest.mark.parametrize("gain", [0.2, 1.0, 30.0])
 def test_the_open_field_is_found_behind_noise(gain: float) -> None:
     """A breast that covers half of the detector; the tube's output changes from view to view."""
-    scan = Acquisition.arc(
-        n_views=3,
-        angle_range_rad=0.4,
-        source_to_detector_mm=660.0,
-        pivot_height_mm=0.0,
-        detector_shape=(60, 80),
-        pixel_spacing_mm=(1.0, 1.0),
-    )
+    scan = arc((60, 80), 1.0, n_views=3, degrees=23.0)
     generator = torch.Generator().manual_seed(3)
     u = torch.linspace(-1, 1, 80, dtype=torch.float64)
     thickness = 3 * torch.sqrt((1 - (u / 0.5) ** 2).clamp(min=0)).expand(scan.shape)

@@ -16,13 +16,7 @@ import torch
 
 import duotomo
 from duotomo.errors import DuotomoError, NonFiniteError
-from duotomo.io import (
-    FileError,
-    read_displacement,
-    read_transform,
-    write_displacement,
-    write_transform,
-)
+from duotomo.io import FileError, read_displacement, read_transform, write_displacement, write_transform
 from duotomo.transforms import Motion, Translation
 from tests.io.itk_helpers import GRID, sitk
 

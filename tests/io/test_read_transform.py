@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,7 @@ LINEAR = {
     "Similarity": lambda: with_params(sitk.Similarity3DTransform(), [*TURN, *SHIFT_MM, 1.3]),
     "ScaleVersor": lambda: with_params(sitk.ScaleVersor3DTransform(), [*TURN, *SHIFT_MM, 1.3, 0.8, 1.1]),
     "ScaleSkewVersor": lambda: with_params(
-        sitk.ScaleSkewVersor3DTransform(),
-        [*TURN, *SHIFT_MM, 1.3, 0.8, 1.1, 0.1, -0.1, 0.2, 0.05, 0.15, -0.2],
+        sitk.ScaleSkewVersor3DTransform(), [*TURN, *SHIFT_MM, 1.3, 0.8, 1.1, 0.1, -0.1, 0.2, 0.05, 0.15, -0.2]
     ),
     "Affine": lambda: with_params(
         sitk.AffineTransform(3), [1.1, 0.2, -0.1, 0.3, 0.9, 0.1, -0.2, 0.1, 1.2, *SHIFT_MM]
@@ -127,30 +127,25 @@ def test_linear_transforms_that_simpleitk_cannot_make(kind: str, numbers: str, t
     np.testing.assert_allclose(moved_by_us(motion, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
 
 
-@pytest.mark.parametrize("suffix", [".tfm", ".h5", ".mat"])
+@pytest.mark.parametrize(
+    ("make", "inset", "kind", "suffix"),
+    [
+        *((spline, 1.0, BSpline, suffix) for suffix in (".tfm", ".h5", ".mat")),
+        *((field, 0.0, DisplacementField, suffix) for suffix in (".tfm", ".h5")),
+    ],
+)
 @pytest.mark.parametrize("which", directions())
-def test_splines_in_any_direction(which: str, suffix: str, tmp_path: Path) -> None:
-    itk = spline(directions()[which])
+def test_splines_and_displacement_fields_in_any_direction(
+    which: str, make: Callable[..., Any], inset: float, kind: type, suffix: str, tmp_path: Path
+) -> None:
+    itk = make(directions()[which])
     sitk.WriteTransform(itk, str(tmp_path / f"t{suffix}"))
     motion = read_transform(tmp_path / f"t{suffix}", GRID)
-    xyz_mm = points_in(itk, inset=1.0)
+    xyz_mm = points_in(itk, inset=inset)
     theirs = moved_by_itk(itk, xyz_mm)
     np.testing.assert_allclose(moved_by_us(motion, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
     assert np.abs(theirs - xyz_mm).max() > 0.3
-    assert isinstance(motion.transform, BSpline if is_aligned(directions()[which]) else Composition)
-
-
-@pytest.mark.parametrize("suffix", [".tfm", ".h5"])
-@pytest.mark.parametrize("which", directions())
-def test_displacement_fields_in_any_direction(which: str, suffix: str, tmp_path: Path) -> None:
-    itk = field(directions()[which])
-    sitk.WriteTransform(itk, str(tmp_path / f"t{suffix}"))
-    motion = read_transform(tmp_path / f"t{suffix}", GRID)
-    xyz_mm = points_in(itk, inset=0.0)
-    theirs = moved_by_itk(itk, xyz_mm)
-    np.testing.assert_allclose(moved_by_us(motion, xyz_mm), theirs, rtol=0, atol=CLOSE_MM)
-    assert np.abs(theirs - xyz_mm).max() > 0.3
-    assert isinstance(motion.transform, DisplacementField if is_aligned(directions()[which]) else Composition)
+    assert isinstance(motion.transform, kind if is_aligned(directions()[which]) else Composition)
 
 
 @given(seed=st.integers(0, 2**32 - 1))

@@ -14,10 +14,10 @@ import torch
 from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.io import read_result, read_transform, write_result
 from duotomo.methods import Result, resample_to_reference
-from duotomo.solvers import Status
 from duotomo.transforms import Affine, BSpline, Model, Motion, Rigid, Translation, Velocity, chain
 from tests.cases.transforms import draw_params
 from tests.io.itk_helpers import moved_by_us, points_on, sitk
+from tests.io.saved_helpers import converged
 
 GRID = VolumeGrid.on_detector((12, 16, 14), (2.0, 1.5, 1.5), gap_mm=3.0)
 MOVING = VolumeGrid.on_detector((10, 17, 15), (2.2, 1.5, 1.5), gap_mm=4.0)
@@ -41,18 +41,13 @@ def blob(grid: VolumeGrid) -> torch.Tensor:
 def result(motion: Motion) -> Result:
     visit = blob(MOVING)
     registered = resample_to_reference(visit, motion, grid=GRID, moving_grid=MOVING)
-    return Result(
-        method="sequential",
+    return converged(
         grid=GRID,
         volume=blob(GRID),
         others={"visit_2": visit, "visit_2_registered": registered},
         grids={"visit_2": MOVING},
         motions=(motion,),
-        status=Status.CONVERGED,
         reason="All is well.",
-        applications=1,
-        seconds=1.0,
-        history=(),
     )
 
 

@@ -24,6 +24,7 @@ from duotomo.io.scan_geometry import sweep
 from duotomo.io.scan_options import Supplied, Values
 from duotomo.io.size_check import check_bytes, check_size, free_bytes
 from duotomo.reproduction.third_party.fda import FILE, fda_projections
+from tests.cases.scans import arc
 from tests.io.saved_helpers import SCAN, same
 from tests.io.scan_helpers import ARRAY, put
 
@@ -108,13 +109,8 @@ def test_the_sweep_is_about_the_pivot(angles: tuple[float, ...], distance: float
 
 
 def test_the_sweep_of_even_angles_is_an_arc() -> None:
-    arc = Acquisition.arc(
-        n_views=3,
-        angle_range_rad=np.radians(20),
-        source_to_detector_mm=650.0,
-        pivot_height_mm=45.0,
-        detector_shape=(8, 6),
-        pixel_spacing_mm=(0.5, 0.25),
+    over_arc = arc(
+        (8, 6), (0.5, 0.25), n_views=3, degrees=20.0, source_to_detector_mm=650.0, pivot_height_mm=45.0
     )
     swept = sweep(
         angles_deg=(-10.0, 0.0, 10.0),
@@ -123,8 +119,8 @@ def test_the_sweep_of_even_angles_is_an_arc() -> None:
         pixel_spacing_mm=(0.5, 0.25),
         detector_shape=(8, 6),
     )
-    np.testing.assert_allclose(swept.sources_mm, arc.sources_mm)
-    assert swept.detector_center_mm == arc.detector_center_mm
+    np.testing.assert_allclose(swept.sources_mm, over_arc.sources_mm)
+    assert swept.detector_center_mm == over_arc.detector_center_mm
 
 
 def test_spacings_that_differ_are_worth_a_warning(tmp_path: Path) -> None:

@@ -13,13 +13,14 @@ import pytest
 import torch
 
 from benchmarks.peers import rtk as peer
-from duotomo.geometry import Acquisition, VolumeGrid, pixel_to_world, voxel_to_world, world_to_pixel
+from duotomo.geometry import VolumeGrid, pixel_to_world, voxel_to_world, world_to_pixel
 from duotomo.io.paths import FileError
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_options import Supplied
 from duotomo.io.scan_rtk import parse_rtk, read_rtk_geometry
 from duotomo.io.stacks import PixelPlace
 from duotomo.operators import Projector
+from tests.cases.scans import arc
 from tests.io.itk_helpers import sitk
 
 needs_rtk = pytest.mark.skipif(not peer.available(), reason="needs RTK: pip install itk-rtk")
@@ -137,14 +138,14 @@ def _cut(path: Path, *, keep_matrix: bool) -> None:
 @needs_rtk
 def test_scans_of_ours_survive_rtk(tmp_path: Path) -> None:
     """A scan in the machine frame, told to RTK and written by it, comes back without being moved."""
-    scan = Acquisition.arc(
+    scan = arc(
+        (12, 20),
+        (2.0, 3.0),
         n_views=5,
-        angle_range_rad=0.5,
-        detector_tilt_range_rad=0.1,
+        degrees=28.6,
+        tilt_deg=5.7,
         source_to_detector_mm=650.0,
         pivot_height_mm=40.0,
-        detector_shape=(12, 20),
-        pixel_spacing_mm=(2.0, 3.0),
     )
     from itk import RTK
 
@@ -268,15 +269,9 @@ def test_a_source_over_the_far_edge_is_worth_a_warning(tmp_path: Path) -> None:
             xml(FAR + element(GantryAngle=float("nan"))),
             r"expected 1 finite number in GantryAngle of projection 0; got 'nan'",
         ),
-        (
-            xml(FAR + "<Matrix>1 2 3</Matrix>"),
-            r"expected 12 finite numbers in Matrix of projection 0; got",
-        ),
+        (xml(FAR + "<Matrix>1 2 3</Matrix>"), r"expected 12 finite numbers in Matrix of projection 0; got"),
         (xml(FAR, FAR + "<GantryAngle>x</GantryAngle>"), r"number in GantryAngle of projection 1; got 'x'"),
-        (
-            xml(element(GantryAngle=3.0)),
-            r"SourceToDetectorDistance above 0; got 0\.0 and 0\.0 in proj",
-        ),
+        (xml(element(GantryAngle=3.0)), r"SourceToDetectorDistance above 0; got 0\.0 and 0\.0 in proj"),
         (
             xml(FAR + element(RadiusCylindricalDetector=900.0)),
             r"expected a flat detector; got a RadiusCylindricalDetector of 900\.0 mm in projection 0",

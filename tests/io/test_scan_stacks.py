@@ -256,36 +256,16 @@ def test_metaimages_lie_where_itk_has_them(
     [
         ("NDims = 3", "NDims = 7", r"expected NDims = 3 in s\.mha; got 7"),
         ("NDims = 3", "NDims = x", r"expected 1 finite number in NDims of the header; got 'x'"),
-        (
-            "DimSize = 7 6 3",
-            "DimSize = 7 6",
-            r"expected 3 finite numbers in DimSize of the header; got",
-        ),
-        (
-            "DimSize = 7 6 3",
-            "DimSize = 7 6 -3",
-            r"expected an array with something in it in s\.mha; got",
-        ),
+        ("DimSize = 7 6 3", "DimSize = 7 6", r"expected 3 finite numbers in DimSize of the header; got"),
+        ("DimSize = 7 6 3", "DimSize = 7 6 -3", r"expected an array with something in it in s\.mha; got"),
         ("DimSize = 7 6 3", "DimSize = 7 6 4", r"expected 672 bytes of numbers, .* says: \(4, 6, 7\) of 4"),
         ("MET_FLOAT", "MET_ODD", r"expected ElementType in s\.mha as one of MET_CHAR, .*; got MET_ODD"),
         ("BinaryData = True", "BinaryData = False", r"expected BinaryData = True in s\.mha; got False"),
-        (
-            "= LOCAL",
-            "= ../other.raw",
-            r"expected the data of s\.mha in one file beside it; got '\.\./o",
-        ),
+        ("= LOCAL", "= ../other.raw", r"expected the data of s\.mha in one file beside it; got '\.\./o"),
         ("= LOCAL", "= /dev/zero", r"expected the data of s\.mha in one file beside it; got '/dev/zero'"),
         ("= LOCAL", "= LIST", r"expected the data of s\.mha in one file beside it; got 'LIST'"),
-        (
-            "ElementSpacing = 1 1 1",
-            "ElementSpacing = nan 1 1",
-            r"expected 3 finite numbers in ElementSp",
-        ),
-        (
-            "NDims = 3",
-            "NDims 3",
-            r"expected lines name = value, up to ElementDataFile = \.\.\., in s\.mha",
-        ),
+        ("ElementSpacing = 1 1 1", "ElementSpacing = nan 1 1", r"expected 3 finite numbers in ElementSp"),
+        ("NDims = 3", "NDims 3", r"expected lines name = value, up to ElementDataFile = \.\.\., in s\.mha"),
     ],
 )
 def test_wrong_metaimage_headers_are_named(old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -334,11 +314,7 @@ def test_nifti_scales_count(tmp_path: Path) -> None:
     [
         (0, b"\1\2\3\4", r"expected a NIfTI header at the start of s\.nii; got other bytes"),
         (344, b"ni1\0", r"expected a NIfTI image in one file; got the mark b'ni1'"),
-        (
-            108,
-            struct.pack("<f", 1e9),
-            r"expected the numbers of s\.nii after its header; got them at 1000",
-        ),
+        (108, struct.pack("<f", 1e9), r"expected the numbers of s\.nii after its header; got them at 1000"),
         (40, struct.pack("<2h", 1, 7), r"expected views of pixels; got an image of shape \(7,\)"),
         (70, struct.pack("<h", 4096), r"expected a file that can be read; got: .*4096"),
     ],

@@ -12,22 +12,15 @@ import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.geometry import Acquisition
 from duotomo.geometry.field_of_view import grid_in_view
 from duotomo.io import Scan, ScanOptions, Values, read_visits, visits, write_scan, write_study
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.libraries import pydicom
 from duotomo.io.scan_file import read_scan
+from tests.cases.scans import arc
 from tests.io.saved_helpers import SCAN, draw, study
 
-OTHER = Acquisition.arc(
-    n_views=2,
-    angle_range_rad=0.4,
-    source_to_detector_mm=700.0,
-    pivot_height_mm=0.0,
-    detector_shape=(8, 9),
-    pixel_spacing_mm=(0.8, 0.6),
-)
+OTHER = arc((8, 9), (0.8, 0.6), n_views=2, degrees=23.0, source_to_detector_mm=700.0)
 SPACING_MM = (1.0, 0.8, 0.6)
 
 

@@ -20,7 +20,7 @@ from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.io import FileError, read_volume, write_volume
 from duotomo.io.patient_frame import ras_affine
 from tests.io.itk_helpers import LPS, sitk
-from tests.io.saved_helpers import GRID, draw, same
+from tests.io.saved_helpers import GRID, draw, same, written_and_read
 
 VOLUME = draw(*GRID.shape, seed=0)
 
@@ -28,11 +28,7 @@ VOLUME = draw(*GRID.shape, seed=0)
 @pytest.mark.parametrize("name", ["v.nii", "v.nii.gz"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_is_written_is_read(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
-    volume = draw(*GRID.shape, seed=0, dtype=dtype)
-    write_volume(tmp_path / name, volume, GRID)
-    found, grid = read_volume(tmp_path / name)
-    assert os.listdir(tmp_path) == [name]
-    assert same(found, volume)
+    grid = written_and_read(tmp_path, name, dtype)
     np.testing.assert_allclose(grid.low_mm, GRID.low_mm, atol=1e-6)
     assert grid.spacing_mm == GRID.spacing_mm
 

@@ -13,7 +13,7 @@ import torch
 
 from duotomo.io import FileError, read_volume, write_volume
 from tests.io.itk_helpers import directions, is_aligned, sitk
-from tests.io.saved_helpers import GRID, draw, same
+from tests.io.saved_helpers import GRID, draw, written_and_read
 
 VOLUME = draw(*GRID.shape, seed=0)
 
@@ -23,11 +23,7 @@ each = pytest.mark.parametrize("name", ["v.mha", "v.nrrd"])
 @each
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_is_written_is_read(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
-    volume = draw(*GRID.shape, seed=0, dtype=dtype)
-    write_volume(tmp_path / name, volume, GRID)
-    found, grid = read_volume(tmp_path / name)
-    assert os.listdir(tmp_path) == [name]
-    assert same(found, volume)
+    grid = written_and_read(tmp_path, name, dtype)
     assert grid.shape == GRID.shape
     np.testing.assert_allclose(grid.spacing_mm, GRID.spacing_mm, rtol=1e-12)
     np.testing.assert_allclose(grid.center_mm, GRID.center_mm, rtol=1e-12)

@@ -11,18 +11,9 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.io import read_transform, write_transform
-from duotomo.transforms import (
-    Affine,
-    BSpline,
-    Composition,
-    DisplacementField,
-    Motion,
-    Rigid,
-    Transform,
-    Translation,
-)
+from duotomo.transforms import Affine, BSpline, Composition, DisplacementField, Motion, Rigid, Translation
 from duotomo.transforms.maps import LatticeMap, MatrixMap
-from duotomo.transforms.transform import Physical
+from duotomo.transforms.transform import Physical, Transform
 from tests.cases.transforms import MOVING, REFERENCE, TransformCase, draw_params, transforms
 from tests.io.itk_helpers import GRID, LPS, image_on, moved_by_itk, moved_by_us, points_on, sitk
 
@@ -109,10 +100,7 @@ def test_reading_gives_the_same_transform_back(case: TransformCase, tmp_path: Pa
     again = read_transform(tmp_path / "t.h5", REFERENCE)
     xyz_mm = points_on(MOVING)
     np.testing.assert_allclose(
-        moved_by_us(again, xyz_mm),
-        moved_by_us(Motion(transform, params), xyz_mm),
-        rtol=0,
-        atol=CLOSE_MM,
+        moved_by_us(again, xyz_mm), moved_by_us(Motion(transform, params), xyz_mm), rtol=0, atol=CLOSE_MM
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import sys
@@ -12,13 +11,14 @@ import pytest
 import torch
 
 import duotomo
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.io import Scan, Values
 from duotomo.io.dicom import write_dicom_projections
 from duotomo.io.libraries import simpleitk
 from duotomo.phantoms import Ellipsoid
 from duotomo.simulate import scan
 from duotomo.transforms import Motion, Translation
+from tests.cases.scans import arc
 
 ROOT = Path(__file__).parents[2]
 SHIFT_MM = (4.0, 0.0, 0.0)
@@ -47,14 +47,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write_scans(folder: Path) -> list[Path]:
     """Write two visits of an ellipsoid, the second shifted, as DICOM."""
     grid = VolumeGrid.on_detector((20, 25, 30), (2.0, 2.0, 2.0))
-    acquisition = Acquisition.arc(
-        n_views=9,
-        angle_range_rad=math.radians(40.0),
-        source_to_detector_mm=650.0,
-        pivot_height_mm=0.0,
-        detector_shape=(35, 45),
-        pixel_spacing_mm=(2.0, 2.0),
-    )
+    acquisition = arc((35, 45), 2.0, n_views=9, degrees=40.0, source_to_detector_mm=650.0)
     body = Ellipsoid(center_mm=(0, 22, 20), radii_mm=(18, 14, 12), value=0.05)
     shift = Translation(grid)
     motions = {"first": None, "second": Motion(shift, shift.params(translation_mm=SHIFT_MM))}
@@ -63,10 +56,7 @@ def write_scans(folder: Path) -> list[Path]:
         generator = torch.Generator().manual_seed(len(paths))
         projections = scan(body, grid, acquisition, generator=generator, motion=motion)
         visit = Scan(
-            projections=projections,
-            values=Values.LINE_INTEGRALS,
-            acquisition=acquisition,
-            thickness_mm=40.0,
+            projections=projections, values=Values.LINE_INTEGRALS, acquisition=acquisition, thickness_mm=40.0
         )
         paths.append(folder / f"{name}.dcm")
         write_dicom_projections(paths[-1], visit)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from rich.console import Console
+    from rich.progress import Progress
 
     from duotomo.methods import Settings, Study
     from duotomo.reproduction import ComparedMethod
@@ -18,7 +19,22 @@ if TYPE_CHECKING:
     from duotomo.solvers import Step
 
 
-class StageProgress:
+class _Bar:
+    """A bar that is shown while its context lasts."""
+
+    _bar: Progress
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+
+class StageProgress(_Bar):
     """A bar for all stages, and a line for each that has ended.
 
     Stages may end early: the time left is the most it can take.
@@ -43,17 +59,11 @@ class StageProgress:
         self._stage, self._step, self._done = -1, 0, 0.0
         self._last: Step | None = None
 
-    def __enter__(self) -> StageProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._say_ended()
         if error is None:
             self._bar.update(self._task, completed=self._done, total=self._done)
-        self._bar.stop()
+        super().__exit__(kind, error, trace)
 
     def show(self, step: Step) -> None:
         """Show where the method stands."""
@@ -109,7 +119,7 @@ def stage_work(study: Study, settings: Settings) -> list[tuple[int, float]]:
     ]
 
 
-class ExperimentProgress:
+class ExperimentProgress(_Bar):
     """One bar for all cases and methods, and a line for each that has ended.
 
     Its unit is a step of a method at full resolution; the time left comes from the steps of this run, and is
@@ -134,15 +144,6 @@ class ExperimentProgress:
         self._total = self._done = self._of_method = self._whole = 0.0
         self._costs: list[float] = []
         self._what = ""
-
-    def __enter__(self) -> ExperimentProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def begin(self, set_up: SetUp, cases: tuple[int, ...]) -> None:
         """Show how much there is to do."""

@@ -87,12 +87,7 @@ def register(
                 "mean_displacement_mm": [how.mean_mm],
                 "largest_displacement_mm": [how.largest_mm],
             },
-            settings={
-                "method": "register",
-                "model": transform,
-                "misfit": misfit.value,
-                "settings": settings,
-            },
+            settings={"method": "register", "model": transform, "misfit": misfit.value, "settings": settings},
             moving_grids=[moving_grid],
         )
 

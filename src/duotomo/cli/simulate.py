@@ -21,7 +21,7 @@ OPTIONS = Fields(
         *("phantom", "density", "radii_mm", "gap_mm", "compressed", "thickness_mm", "second_visit"),
         *("second_thickness_mm", "roll_deg", "shift_mm", "lesion", "lesion_radius_mm", "machine", "n_views"),
         *("pixel_mm", "photons_per_mm2", "seed"),
-    ),
+    )
 )
 
 

@@ -45,20 +45,20 @@ def write_displacement(path: AnyPath, motion: Motion, grid: VolumeGrid) -> None:
     ----------
     path : str or path
         Ends in `.nii.gz`, `.nii` or `.mha`.
-    motion : Motion
-        T, moving_to_reference.
+    motion
+        As for `write_transform`.
     grid : VolumeGrid
         Of the moving frame.
 
     Raises
     ------
     FileError
-        If the suffix is another, or the file cannot be written.
+        As for `write_volume`.
 
     Examples
     --------
-    >>> from tempfile import TemporaryDirectory
     >>> from duotomo.transforms import Translation
+    >>> from tempfile import TemporaryDirectory
     >>> grid = VolumeGrid.on_detector((2, 3, 4), (1.0, 0.5, 0.5))
     >>> shift = Translation(grid)
     >>> with TemporaryDirectory() as folder:
@@ -90,8 +90,8 @@ def read_displacement(path: AnyPath) -> Motion:
 
     Parameters
     ----------
-    path : str or path
-        Ends in `.nii.gz`, `.nii` or `.mha`.
+    path
+        As for `write_displacement`.
 
     Returns
     -------

@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from duotomo.errors import DuotomoError
 from duotomo.io.durable import durable
-from duotomo.io.libraries import h5py
-from duotomo.io.paths import AnyPath, FileError, naming, reason, source, target
+from duotomo.io.libraries import H5PY_ERRORS, h5py
+from duotomo.io.paths import AnyPath, FileError, damage, naming, source, target
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks.hdf5 import checked_read
 
@@ -60,15 +59,8 @@ def reading(where: str, path: AnyPath, of: FileFormat) -> Iterator[Any]:
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
     """Give an open HDF5 file of any kind; what goes wrong while it is looked at is said."""
-    try:
-        with h5py().File(path, "r") as file:
-            yield file
-    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, DuotomoError):
-            raise
-        raise FileError(
-            f"expected HDF5 that can be read; got: {reason(error)}. Check that the file is complete."
-        ) from error
+    with damage(*H5PY_ERRORS, what="HDF5"), h5py().File(path, "r") as file:
+        yield file
 
 
 def stated_format(file: Any) -> str:

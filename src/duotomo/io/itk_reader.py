@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.io.libraries import h5py, simpleitk
+from duotomo.io.libraries import H5PY_ERRORS, h5py, simpleitk
 from duotomo.io.paths import AnyPath, FileError, naming, reason, source
 from duotomo.io.patient_frame import Placement, from_itk, lps, lps_matrix
 from duotomo.io.stacks.hdf5 import check_stored
@@ -282,7 +282,7 @@ def _check_sizes(path: Path) -> None:
     try:
         with library.File(path, "r") as file:
             file.visititems(look)
-    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
+    except H5PY_ERRORS as error:
         if isinstance(error, FileError):
             raise
         raise _damaged("HDF5 that can be read", reason(error)) from error

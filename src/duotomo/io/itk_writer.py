@@ -51,7 +51,7 @@ def write_transform(path: AnyPath, motion: Motion, *, grid: VolumeGrid | None = 
     Raises
     ------
     FileError
-        If the suffix is another, or the file cannot be written.
+        If the name has another suffix, or there is no place for the file.
 
     Examples
     --------

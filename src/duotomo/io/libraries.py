@@ -22,6 +22,10 @@ def nibabel() -> Any:
     return _library("nibabel")
 
 
+H5PY_ERRORS = (OSError, RuntimeError, KeyError, TypeError, ValueError)
+"""Of h5py, for damaged files."""
+
+
 def h5py() -> Any:
     """Return the module h5py."""
     return _library("h5py")
@@ -46,7 +50,5 @@ def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise FileError(
-            f"duotomo.io: expected {name} to be installed; got: {error}. "
-            f"Run pip install {name.partition('.')[0]}."
-        ) from error
+        remedy = f"Run pip install {name.partition('.')[0]}."
+        raise FileError(f"duotomo.io: expected {name} to be installed; got: {error}. {remedy}") from error

@@ -41,7 +41,8 @@ class LogSettings:
     Raises
     ------
     DuotomoError
-        If a number is out of its range.
+        If a number is out of its range: counts are positive, and transmissions
+        between 0 and 1.
 
     Examples
     --------
@@ -58,24 +59,18 @@ class LogSettings:
     clip_negative: bool = False
 
     def __post_init__(self) -> None:
-        if self.flat_field is not None and not 0 < self.flat_field < math.inf:
-            raise DuotomoError(
-                f"LogSettings: expected flat_field above 0; got {self.flat_field}. Give counts per pixel."
-            )
-        if not 0 <= self.scatter_offset < math.inf:
-            raise DuotomoError(
-                f"LogSettings: expected scatter_offset of 0 or more; got {self.scatter_offset}. "
-                f"Give counts per pixel."
-            )
-        if not 0 < self.least_transmission < 1:
-            raise DuotomoError(
-                f"LogSettings: expected least_transmission between 0 and 1; got {self.least_transmission}. "
-                f"Give a small share of the flat field."
-            )
-        if self.saturation is not None and not self.saturation > 0:
-            raise DuotomoError(
-                f"LogSettings: expected saturation above 0; got {self.saturation}. Give counts per pixel."
-            )
+        flat, saturation, unit = self.flat_field, self.saturation, "counts per pixel"
+        share = "a small share of the flat field"
+        for name, allowed, holds, give in (
+            ("flat_field", "above 0", flat is None or 0 < flat < math.inf, unit),
+            ("scatter_offset", "of 0 or more", 0 <= self.scatter_offset < math.inf, unit),
+            ("least_transmission", "between 0 and 1", 0 < self.least_transmission < 1, share),
+            ("saturation", "above 0", saturation is None or saturation > 0, unit),
+        ):
+            if not holds:
+                raise DuotomoError(
+                    f"LogSettings: expected {name} {allowed}; got {getattr(self, name)}. Give {give}."
+                )
 
 
 def to_line_integrals(scan: Scan, settings: LogSettings | None = None) -> tuple[Scan, tuple[str, ...]]:
@@ -136,10 +131,7 @@ def to_line_integrals(scan: Scan, settings: LogSettings | None = None) -> tuple[
         words.append(_dead_words(kinds, dead))
         share = float(dead.double().mean())
         if share > MANY_DEAD:
-            warnings = (
-                *warnings,
-                f"{share:.1%} of the pixels are dead; they were filled from others",
-            )
+            warnings = (*warnings, f"{share:.1%} of the pixels are dead; they were filled from others")
     else:
         _check_finite(transmission)
         words.append(f"dead pixels: {int(dead.sum())} of {dead.numel()} left as they are")

@@ -66,11 +66,19 @@ def naming(where: str, path: AnyPath) -> Iterator[None]:
         raise FileError(f"{where}: {path}: {error}") from error
 
 
-def damaged(error: BaseException) -> FileError:
-    """Return what to raise for an error of a library that reads a file."""
-    return FileError(
-        f"expected a file that can be read; got: {reason(error)}. Check that the file is complete."
-    )
+@contextmanager
+def damage(*kinds: type[Exception], what: str = "a file") -> Iterator[None]:
+    """Let errors of a library that reads a file say that the file is damaged. kinds: all, unless given."""
+    try:
+        yield
+    except DuotomoError:
+        raise
+    except Exception as error:
+        if kinds and not isinstance(error, kinds):
+            raise
+        raise FileError(
+            f"expected {what} that can be read; got: {reason(error)}. Check that the file is complete."
+        ) from error
 
 
 def reason(error: BaseException) -> str:

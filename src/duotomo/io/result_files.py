@@ -27,9 +27,6 @@ from duotomo.transforms.inversion import InverseStatus
 
 VOLUME, HISTORY, README = "volume", "history.csv", "README.txt"
 
-MOST_VECTORS = 2_000_000
-"""A displacement image has at most about so many voxels; the transform beside it is exact everywhere."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ResultFile:
@@ -90,6 +87,10 @@ def result_files(
     files[HISTORY] = ResultFile(kind="history", about="the steps of the run", write=partial(_history, result))
     _check_names(where, result.others, files)
     return files
+
+
+MOST_VECTORS = 2_000_000
+"""A displacement image has at most about so many voxels; the transform beside it is exact everywhere."""
 
 
 def few_enough(grid: VolumeGrid) -> VolumeGrid:

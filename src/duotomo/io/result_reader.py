@@ -58,8 +58,8 @@ def read_result(folder: AnyPath) -> SavedResult:
 
     Parameters
     ----------
-    folder : str or path
-        That `write_result` wrote to.
+    folder
+        As for `write_result`.
 
     Returns
     -------

@@ -16,8 +16,6 @@ from duotomo.io.scan_options import Values
 if TYPE_CHECKING:
     from duotomo.io.dicom.identity import Identity
 
-_AXES = ("view", "v", "u")
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scan:
@@ -76,7 +74,7 @@ class Scan:
             "projections",
             self.projections,
             shape=shape,
-            axes=_AXES,
+            axes=("view", "v", "u"),
             batch_ok=False,
             finite=not counts,
         )

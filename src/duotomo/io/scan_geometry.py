@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ MAX_BYTES = 64 * 2**20
 """Of a geometry JSON: a hundred thousand views."""
 
 _AXES = ("view", "v", "u")
+_PARTS = ("pixel_spacing_mm", "source_to_detector_mm", "source_to_pivot_mm", "angles_deg")
 _MOST_BINNING = 16
 _HOW = (
     "Give `geometry` (a geometry JSON, or RTK's XML), put NAME.json beside NAME, give `machine`, or give "
@@ -38,13 +40,8 @@ class ScanGeometry:
 
 def place_stack(stack: Stack, path: Path, supplied: Supplied) -> ScanGeometry:
     """Return the geometry of a stack: what a person supplied, or else what lies beside the file."""
-    parts = {
-        "`pixel_spacing_mm`": supplied.pixel_spacing_mm,
-        "`source_to_detector_mm`": supplied.source_to_detector_mm,
-        "`source_to_pivot_mm`": supplied.source_to_pivot_mm,
-        "`angles_deg`": supplied.angles_deg,
-    }
-    given = [name for name, value in parts.items() if value is not None]
+    parts: dict[str, Any] = {name: getattr(supplied, name) for name in _PARTS}
+    given = [f"`{name}`" for name, value in parts.items() if value is not None]
     ways = [
         *(["`geometry`"] if supplied.geometry else []),
         *(["`machine`"] if supplied.machine else []),
@@ -59,18 +56,17 @@ def place_stack(stack: Stack, path: Path, supplied: Supplied) -> ScanGeometry:
             acquisition=_machine(supplied.machine, stack), facts={"geometry": supplied.machine}
         )
     elif len(given) == len(parts):
-        placed = ScanGeometry(acquisition=_swept(stack, supplied), facts={"geometry": "as supplied"})
+        _, n_v, n_u = stack.array.shape
+        swept = sweep(**parts, detector_shape=(n_v, n_u))
+        placed = ScanGeometry(acquisition=swept, facts={"geometry": "as supplied"})
     elif given:
-        missing = ", ".join(name for name in parts if name not in given)
-        raise GeometryError(f"expected {', '.join(parts)} together; got no {missing}. Give them too.")
+        names = [f"`{name}`" for name in parts]
+        missing = ", ".join(name for name in names if name not in given)
+        raise GeometryError(f"expected {', '.join(names)} together; got no {missing}. Give them too.")
     else:
         placed = _from_file(stack, supplied.geometry or _beside(path))
     check_axes(stack.array.shape, placed.acquisition)
-    return ScanGeometry(
-        acquisition=placed.acquisition,
-        facts=placed.facts,
-        warnings=(*placed.warnings, *_spacing_warning(stack, placed.acquisition)),
-    )
+    return replace(placed, warnings=(*placed.warnings, *_spacing_warning(stack, placed.acquisition)))
 
 
 def check_axes(shape: tuple[int, ...], acquisition: Acquisition) -> None:
@@ -207,21 +203,6 @@ def _machine(name: str, stack: Stack) -> Acquisition:
         if machine.bin(factor).shape == stack.array.shape:
             return machine.bin(factor)
     return machine
-
-
-def _swept(stack: Stack, supplied: Supplied) -> Acquisition:
-    assert supplied.angles_deg is not None
-    assert supplied.source_to_detector_mm is not None
-    assert supplied.source_to_pivot_mm is not None
-    assert supplied.pixel_spacing_mm is not None
-    _, n_v, n_u = stack.array.shape
-    return sweep(
-        angles_deg=supplied.angles_deg,
-        source_to_detector_mm=supplied.source_to_detector_mm,
-        source_to_pivot_mm=supplied.source_to_pivot_mm,
-        pixel_spacing_mm=supplied.pixel_spacing_mm,
-        detector_shape=(n_v, n_u),
-    )
 
 
 def _spacing_warning(stack: Stack, acquisition: Acquisition) -> tuple[str, ...]:

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 from duotomo.errors import DuotomoError
 
-Value = TypeVar("Value")
-
 
 class Values(Enum):
     """What the numbers of projections are.
@@ -24,6 +22,9 @@ class Values(Enum):
 
     LINE_INTEGRALS = "line integrals"
     COUNTS = "counts"
+
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,16 +154,9 @@ class ScanOptions:
         DuotomoError
             If something was given for some visits only.
         """
-        return Supplied(
-            geometry=_of_visit("geometry", self.geometry, number, n_visits),
-            machine=_of_visit("machine", self.machine, number, n_visits),
-            pixel_spacing_mm=self.pixel_spacing_mm,
-            source_to_detector_mm=self.source_to_detector_mm,
-            source_to_pivot_mm=self.source_to_pivot_mm,
-            angles_deg=self.angles_deg,
-            variable=self.variable,
-            values=self.values,
-        )
+        said = {one.name: getattr(self, one.name) for one in fields(Supplied)}
+        said |= {name: _of_visit(name, said[name], number, n_visits) for name in ("geometry", "machine")}
+        return Supplied(**said)
 
     def thickness_of_visit(self, number: int, n_visits: int) -> float | None:
         """Return the thickness of the compressed breast that was given for one visit.

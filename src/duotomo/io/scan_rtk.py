@@ -13,7 +13,7 @@ detector lies flattest. x stays: the rotation axis is x = 0.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.parsers import expat
 
@@ -54,15 +54,9 @@ class RtkGeometry:
         middle, edges = rtk.detector_centers_mm[flattest], [(-0.5, 0.0), (detector_shape[0] - 0.5, 0.0)]
         y_low = pixel_to_world(rtk[flattest], edges)[..., 1].min()
         shift = np.array([0.0, -y_low, -middle[2]])
-        moved = Acquisition(
-            source_mm=rtk.sources_mm + shift,
-            detector_center_mm=rtk.detector_centers_mm + shift,
-            u_axis=rtk.u_axis,
-            v_axis=rtk.v_axis,
-            pixel_spacing_mm=rtk.pixel_spacing_mm,
-            detector_shape=rtk.detector_shape,
-        )
-        return moved, shift
+        return replace(
+            rtk, source_mm=rtk.sources_mm + shift, detector_center_mm=rtk.detector_centers_mm + shift
+        ), shift
 
     def _in_rtk_frame(self, place: PixelPlace, detector_shape: tuple[int, int]) -> Acquisition:
         n_vu = np.array(detector_shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,28 @@ DENSEST = 1100
 """Deflate, which all of the formats use, makes at most this of a byte."""
 
 _SLACK = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileRequest:
+    """A file that is to be read, and the most memory that it may ask for."""
+
+    path: Path
+    max_bytes: int
+
+    def check_size(
+        self,
+        shape: Sequence[int],
+        itemsize: int,
+        *,
+        compressed: bool,
+        what: str | None = None,
+        stored_bytes: int | None = None,
+    ) -> None:
+        """Raise unless an array can be in the file. what: its name. stored_bytes: all, unless given."""
+        stored = self.path.stat().st_size if stored_bytes is None else stored_bytes
+        name, most = what or self.path.name, self.max_bytes
+        check_size(name, shape, itemsize, stored_bytes=stored, compressed=compressed, max_bytes=most)
 
 
 def check_size(

@@ -25,8 +25,8 @@ def write_study(path: AnyPath, study: Study) -> None:
 
     Parameters
     ----------
-    path : str or path
-        Ends in `.h5` or `.hdf5`.
+    path
+        As for `write_scan`.
     study : Study
         Of any number of visits.
 
@@ -60,8 +60,8 @@ def read_study(path: AnyPath, device: torch.device | str = "cpu") -> Study:
 
     Parameters
     ----------
-    path : str or path
-        Ends in `.h5` or `.hdf5`.
+    path
+        As for `write_scan`.
     device : torch.device or str
         Where its tensors are put.
 

@@ -14,20 +14,14 @@ from duotomo.geometry import Acquisition, hologic_dimensions, siemens_inspiratio
 from duotomo.io.dicom import write_dicom_projections
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Values
+from tests.cases.scans import arc
 
 VECTORS = ("sources_mm", "detector_centers_mm", "u_axes", "v_axes")
 
 STAYS = siemens_inspiration().bin(512)[::8]
 TILTS = hologic_dimensions().bin(256)[::5]
 # Too small an image cannot be compressed.
-LARGE = Acquisition.arc(
-    n_views=2,
-    angle_range_rad=0.2,
-    source_to_detector_mm=650,
-    pivot_height_mm=40,
-    detector_shape=(40, 48),
-    pixel_spacing_mm=(0.3, 0.5),
-)
+LARGE = arc((40, 48), (0.3, 0.5), n_views=2, degrees=11.5, source_to_detector_mm=650.0, pivot_height_mm=40.0)
 
 
 def counts(acquisition: Acquisition = STAYS, *, seed: int = 0, **facts: str) -> Scan:
@@ -37,7 +31,7 @@ def counts(acquisition: Acquisition = STAYS, *, seed: int = 0, **facts: str) -> 
     return Scan(projections=values, values=Values.COUNTS, acquisition=acquisition, facts=facts)
 
 
-def apart_mm(one: Acquisition, other: Acquisition) -> float:
+def off_mm(one: Acquisition, other: Acquisition) -> float:
     """Return the largest difference between the vectors of two scans of the same pixels."""
     assert one.shape == other.shape
     assert np.allclose(one.pixel_spacing_mm, other.pixel_spacing_mm, rtol=1e-12)

@@ -22,11 +22,11 @@ from duotomo.io.scan_options import Supplied, Values
 from tests.io.dicom.projections_helpers import (
     STAYS,
     TILTS,
-    apart_mm,
     changed,
     counts,
     group,
     mammograms,
+    off_mm,
     without_isocentre,
 )
 
@@ -69,7 +69,7 @@ def test_the_standards_attributes_carry_every_tilting_arc(
     )
     write_dicom_projections(path, counts(scan, laterality=side), private=False)
     # The standard has the distance from source to isocentre in float32.
-    assert apart_mm(read_dicom_scan(path).acquisition, scan) < 2e-4
+    assert off_mm(read_dicom_scan(path).acquisition, scan) < 2e-4
 
 
 @settings(max_examples=25)
@@ -130,7 +130,7 @@ def test_arcs_numbers_make_the_arc(tmp_path: Path) -> None:
 
     path = changed(tmp_path / "scan.dcm", change)
     again = read_dicom_scan(path).acquisition
-    assert apart_mm(again, STAYS) < 2e-4
+    assert off_mm(again, STAYS) < 2e-4
 
     def counter_clockwise(dataset: Any) -> None:
         without_isocentre(dataset)
@@ -164,7 +164,7 @@ def test_supplied_spacing_replaces_that_of_the_isocentres_scan(tmp_path: Path) -
     ):
         read_dicom_scan(path)
     again = read_dicom_scan(path, Supplied(pixel_spacing_mm=STAYS.pixel_spacing_mm)).acquisition
-    assert apart_mm(again, STAYS) < 2e-4
+    assert off_mm(again, STAYS) < 2e-4
 
 
 @pytest.mark.parametrize("orientation", [None, ["A", "FR"]])
@@ -177,7 +177,7 @@ def test_the_isocentres_scan_needs_no_view(tmp_path: Path, orientation: list[str
 
     again = read_dicom_scan(changed(tmp_path / "scan.dcm", change, scan))
     assert torch.equal(again.projections, scan.projections)
-    assert apart_mm(again.acquisition, STAYS) < 2e-4
+    assert off_mm(again.acquisition, STAYS) < 2e-4
 
 
 def test_a_geometry_file_is_taken_as_it_is(tmp_path: Path) -> None:

@@ -18,16 +18,8 @@ from duotomo.io import FileError
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.registration import write_deformable_registration, write_spatial_registration
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
-from duotomo.transforms import (
-    Affine,
-    BSpline,
-    Composition,
-    DisplacementField,
-    Motion,
-    Rigid,
-    Transform,
-    Translation,
-)
+from duotomo.transforms import Affine, BSpline, Composition, DisplacementField, Motion, Rigid, Translation
+from duotomo.transforms.transform import Transform
 from tests.cases.transforms import MOVING, REFERENCE, TransformCase, centers_mm, draw_params, transforms
 from tests.io.itk_helpers import LPS, moved_by_us, points_on
 

@@ -38,11 +38,7 @@ __getattr__, __dir__ = lazy_names(
         "identity": ("Identity",),
         "projections": ("read_dicom_scan",),
         "projections_writer": ("write_dicom_projections",),
-        "registration": (
-            "write_deformable_registration",
-            "write_registration",
-            "write_spatial_registration",
-        ),
+        "registration": ("write_deformable_registration", "write_registration", "write_spatial_registration"),
         "tomosynthesis": ("write_tomosynthesis",),
         "tomosynthesis_reader": ("read_tomosynthesis",),
     },

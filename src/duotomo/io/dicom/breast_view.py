@@ -42,7 +42,8 @@ class BreastView:
     Raises
     ------
     FileError
-        If laterality or view are others than DICOM has.
+        If the laterality is neither L nor R, or the view is none of those that
+        DICOM has.
 
     Examples
     --------

@@ -24,32 +24,26 @@ DEFLATED_SLACK, DEFLATED_TIMES = 2**26, 100
 """A deflated file may grow to so many bytes, and by so many times: images do not shrink by as much."""
 
 _GROUPS = {
-    "DetectorActiveAreaOrientation": "IsocenterReferenceSystemSequence",
-    "DetectorActiveAreaTLHCPosition": "IsocenterReferenceSystemSequence",
-    "DetectorIsocenterPrimaryAngle": "IsocenterReferenceSystemSequence",
-    "DetectorIsocenterSecondaryAngle": "IsocenterReferenceSystemSequence",
-    "DetectorXPositionToIsocenter": "IsocenterReferenceSystemSequence",
-    "DetectorYPositionToIsocenter": "IsocenterReferenceSystemSequence",
-    "DetectorZPositionToIsocenter": "IsocenterReferenceSystemSequence",
-    "DistanceSourceToDetector": "XRayGeometrySequence",
-    "DistanceSourceToIsocenter": "XRayGeometrySequence",
-    "DistanceSourceToPatient": "XRayGeometrySequence",
-    "FieldOfViewHorizontalFlip": "FieldOfViewSequence",
-    "FieldOfViewOrigin": "FieldOfViewSequence",
-    "FieldOfViewRotation": "FieldOfViewSequence",
-    "FilterMaterial": "XRayFilterSequence",
-    "FrameLaterality": "FrameAnatomySequence",
-    "ImagerPixelSpacing": "FramePixelDataPropertiesSequence",
-    "KVP": "FrameAcquisitionSequence",
-    "PixelIntensityRelationship": "FramePixelDataPropertiesSequence",
-    "PixelIntensityRelationshipSign": "FramePixelDataPropertiesSequence",
-    "PixelSpacing": "PixelMeasuresSequence",
-    "PositionerPrimaryAngle": "PositionerPositionSequence",
-    "PositionerPrimaryAngleDirection": "PositionerPositionSequence",
-    "RescaleIntercept": "PixelValueTransformationSequence",
-    "RescaleSlope": "PixelValueTransformationSequence",
-    "XRaySourceIsocenterPrimaryAngle": "IsocenterReferenceSystemSequence",
-    "XRaySourceIsocenterSecondaryAngle": "IsocenterReferenceSystemSequence",
+    keyword: group
+    for group, keywords in {
+        "IsocenterReferenceSystemSequence": (
+            "DetectorActiveAreaOrientation DetectorActiveAreaTLHCPosition DetectorIsocenterPrimaryAngle "
+            "DetectorIsocenterSecondaryAngle DetectorXPositionToIsocenter DetectorYPositionToIsocenter "
+            "DetectorZPositionToIsocenter XRaySourceIsocenterPrimaryAngle XRaySourceIsocenterSecondaryAngle"
+        ),
+        "XRayGeometrySequence": "DistanceSourceToDetector DistanceSourceToIsocenter DistanceSourceToPatient",
+        "FieldOfViewSequence": "FieldOfViewHorizontalFlip FieldOfViewOrigin FieldOfViewRotation",
+        "XRayFilterSequence": "FilterMaterial",
+        "FrameAnatomySequence": "FrameLaterality",
+        "FramePixelDataPropertiesSequence": (
+            "ImagerPixelSpacing PixelIntensityRelationship PixelIntensityRelationshipSign"
+        ),
+        "FrameAcquisitionSequence": "KVP",
+        "PixelMeasuresSequence": "PixelSpacing",
+        "PositionerPositionSequence": "PositionerPrimaryAngle PositionerPrimaryAngleDirection",
+        "PixelValueTransformationSequence": "RescaleIntercept RescaleSlope",
+    }.items()
+    for keyword in keywords.split()
 }
 """The functional group in which a multi-frame file has an attribute. Other files have it at the top."""
 

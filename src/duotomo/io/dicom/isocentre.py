@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +24,6 @@ _SOURCE = ("XRaySourceIsocenterPrimaryAngle", "XRaySourceIsocenterSecondaryAngle
 _OPTION = "`geometry`, or `machine`"
 
 
-@dataclass(frozen=True, kw_only=True)
-class IsocentreGeometry:
-    """Where the isocentre's attributes put a scan, and how its image has to be turned."""
-
-    acquisition: Acquisition
-    turn: Turn
-
-
 def has_isocentre(views: Sequence[ViewAttributes]) -> bool:
     """Return whether the file places source and detector from the isocentre."""
     return views[0].get(_SOURCE[0]) is not None
@@ -40,8 +31,8 @@ def has_isocentre(views: Sequence[ViewAttributes]) -> bool:
 
 def isocentre_geometry(
     views: Sequence[ViewAttributes], shape: tuple[int, int], spacing_mm: tuple[float, float] | None
-) -> IsocentreGeometry:
-    """Return the scan that the Isocenter Reference System Sequence describes.
+) -> tuple[Acquisition, Turn]:
+    """Return the scan that the Isocenter Reference System Sequence describes, and how to turn its image.
 
     The source is at distance D along (tan A1, tan A2, 1): Distance Source to Isocenter, and the source's
     primary and secondary angle. The detector's axes are (cos a, 0, -sin a) and (0, 1, 0), a its primary
@@ -76,17 +67,15 @@ def isocentre_geometry(
     center, v_axis = centers[flattest], v_axes[flattest]
     edge = center - n_v * d_v / 2 * v_axis
     to_machine = np.array([0.0, -edge[1], -float(center @ np.cross(u_axes[flattest], v_axis))])
-    return IsocentreGeometry(
-        acquisition=Acquisition(
-            source_mm=sources + to_machine,
-            detector_center_mm=centers + to_machine,
-            u_axis=u_axes,
-            v_axis=v_axes,
-            pixel_spacing_mm=(d_v, d_u),
-            detector_shape=(n_v, n_u),
-        ),
-        turn=turn,
+    acquisition = Acquisition(
+        source_mm=sources + to_machine,
+        detector_center_mm=centers + to_machine,
+        u_axis=u_axes,
+        v_axis=v_axes,
+        pixel_spacing_mm=(d_v, d_u),
+        detector_shape=(n_v, n_u),
     )
+    return acquisition, turn
 
 
 def detector_axes(tilt_rad: float) -> Floats:

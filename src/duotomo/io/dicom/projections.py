@@ -66,12 +66,8 @@ def read_dicom_scan(path: AnyPath, supplied: Supplied | None = None, *, max_byte
 
     Parameters
     ----------
-    path : str or path
-        Of a file or a folder.
-    supplied : Supplied, optional
-        What a person says that the file does not.
-    max_bytes : int
-        The most memory that the file may ask for.
+    path, supplied, max_bytes
+        As for `duotomo.io.read_scan`.
 
     Returns
     -------
@@ -215,8 +211,8 @@ def _geometry(
     if by_isocentre and not told:
         spacing = (turn or Turn()).shape(spacing_vu) if spacing_vu else in_file
         placed = isocentre_geometry(views, shape, spacing)
-        _check_turns(turn, placed.turn)
-        return placed.acquisition, placed.turn
+        _check_turns(turn, placed[1])
+        return placed
     if turn is None:
         if not (supplied.geometry or supplied.machine):
             raise missing(("PatientOrientation", "`geometry`; rows are then taken as v, columns as u"))

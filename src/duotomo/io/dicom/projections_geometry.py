@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -136,11 +137,9 @@ def machine_geometry(
         )
     d_v, d_u = spacing_vu_mm or machine.pixel_spacing_mm
     grown_mm = shape_vu[0] * d_v - machine.detector_shape[0] * machine.pixel_spacing_mm[0]
-    return Acquisition(
-        source_mm=machine.source_mm,
-        detector_center_mm=machine.detector_centers_mm + grown_mm / 2 * machine.v_axes,
-        u_axis=machine.u_axis,
-        v_axis=machine.v_axis,
+    return replace(
+        machine,
+        detector_center_mm=(machine.detector_centers_mm + grown_mm / 2 * machine.v_axes).tolist(),
         pixel_spacing_mm=(d_v, d_u),
         detector_shape=shape_vu,
     )

@@ -79,7 +79,8 @@ def write_dicom_projections(
     Raises
     ------
     FileError
-        If DICOM cannot hold the scan, or the file cannot be written.
+        If DICOM cannot hold the scan, which has negative counts or too many pixels; or the file cannot be
+        written.
 
     Examples
     --------
@@ -259,7 +260,7 @@ def _off_mm(acquisition: Acquisition, turn: Turn) -> float:
     views = [ViewAttributes(dataset, view) for view in range(acquisition.n_views)]
     shape, spacing_mm = turn.shape(acquisition.detector_shape), turn.shape(acquisition.pixel_spacing_mm)
     try:
-        back = isocentre_geometry(views, shape, spacing_mm).acquisition
+        back, _ = isocentre_geometry(views, shape, spacing_mm)
     except DuotomoError:
         return float("inf")
     return max(

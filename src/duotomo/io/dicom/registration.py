@@ -26,8 +26,8 @@ from duotomo.io.patient_frame import lps, lps_matrix
 from duotomo.transforms import Motion, invert_points
 from duotomo.transforms.maps import MatrixMap
 
-SPATIAL = "1.2.840.10008.5.1.4.1.1.66.1"
-DEFORMABLE = "1.2.840.10008.5.1.4.1.1.66.3"
+SPATIAL, DEFORMABLE = "1.2.840.10008.5.1.4.1.1.66.1", "1.2.840.10008.5.1.4.1.1.66.3"
+"""SOP classes of the two kinds of file."""
 
 ORTHONORMAL = 1e-9
 """A matrix this close to a rotation is one."""
@@ -120,14 +120,12 @@ def write_deformable_registration(
 
     Parameters
     ----------
-    path : str or path
-        Ends in `.dcm`.
-    motion : Motion
-        moving_to_reference.
+    path, motion
+        As for `write_spatial_registration`.
     grid : VolumeGrid
         Of the reference frame, on which the vectors are given.
     fixed, moving, description
-        Those of `write_spatial_registration`.
+        As for `write_spatial_registration`.
 
     Raises
     ------
@@ -138,9 +136,9 @@ def write_deformable_registration(
 
     Examples
     --------
-    >>> from tempfile import TemporaryDirectory
     >>> from duotomo.io.libraries import pydicom
     >>> from duotomo.transforms import Translation
+    >>> from tempfile import TemporaryDirectory
     >>> grid = VolumeGrid.on_detector((4, 6, 8), (1.0, 0.5, 0.5))
     >>> shift = Translation(grid)
     >>> motion = Motion(shift, shift.params(translation_mm=(1.0, 2.0, 3.0)))
@@ -198,14 +196,12 @@ def write_registration(
 
     Parameters
     ----------
-    path : str or path
-        Ends in `.dcm`.
-    motion : Motion
-        moving_to_reference.
+    path, motion
+        As for `write_spatial_registration`.
     grid : VolumeGrid, optional
         Of the reference frame, on which a motion that bends is given.
     fixed, moving : Identity, optional
-        Those of `write_spatial_registration`.
+        As for `write_spatial_registration`.
 
     Raises
     ------

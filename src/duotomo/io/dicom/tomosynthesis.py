@@ -55,10 +55,8 @@ def write_tomosynthesis(
     ----------
     path : str or path
         Ends in `.dcm`.
-    volume : torch.Tensor
-        (z, y, x) on `grid`, 1/mm.
-    grid : VolumeGrid
-        Where its voxels are.
+    volume, grid
+        As for `duotomo.io.write_volume`.
     identity : Identity, optional
         Of the visit in whose frame the volume lies; nobody's if left out.
     description : str

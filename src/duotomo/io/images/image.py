@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.io.paths import FileError
+from duotomo.io.size_check import FileRequest
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageRequest:
+class ImageRequest(FileRequest):
     """A file that is to be read. in_one_file: raise if the numbers are in another file than the header."""
 
-    path: Path
-    max_bytes: int
     in_one_file: bool = False
 
 

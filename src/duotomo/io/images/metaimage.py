@@ -15,23 +15,13 @@ from numpy.typing import NDArray
 
 from duotomo.io.images.image import ImageRequest, StoredImage, data_beside
 from duotomo.io.paths import FileError
-from duotomo.io.size_check import check_size
 
 _MOST_HEADER = 2**16
 _TYPES = {
-    "MET_CHAR": "i1",
-    "MET_UCHAR": "u1",
-    "MET_SHORT": "i2",
-    "MET_USHORT": "u2",
-    "MET_INT": "i4",
-    "MET_UINT": "u4",
-    "MET_LONG": "i4",
-    "MET_ULONG": "u4",
-    "MET_LONG_LONG": "i8",
-    "MET_ULONG_LONG": "u8",
-    "MET_FLOAT": "f4",
-    "MET_DOUBLE": "f8",
-}
+    "MET_CHAR": "i1", "MET_UCHAR": "u1", "MET_SHORT": "i2", "MET_USHORT": "u2",
+    "MET_INT": "i4", "MET_UINT": "u4", "MET_LONG": "i4", "MET_ULONG": "u4",
+    "MET_LONG_LONG": "i8", "MET_ULONG_LONG": "u8", "MET_FLOAT": "f4", "MET_DOUBLE": "f8",
+}  # fmt: skip
 _DATA, _CHANNELS = "ElementDataFile", "ElementNumberOfChannels"
 
 
@@ -107,9 +97,7 @@ def _array(
     if fields[_DATA].upper() != "LOCAL":
         path, offset = data_beside(request, fields[_DATA]), 0
     stored = path.stat().st_size - offset
-    check_size(
-        name, shape, dtype.itemsize, stored_bytes=stored, compressed=packed, max_bytes=request.max_bytes
-    )
+    request.check_size(shape, dtype.itemsize, stored_bytes=stored, compressed=packed)
     n_bytes = math.prod(shape) * dtype.itemsize
     with path.open("rb") as file:
         file.seek(offset)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from duotomo.io.images.image import ImageRequest, StoredImage
 from duotomo.io.libraries import nibabel
-from duotomo.io.paths import FileError, damaged
-from duotomo.io.size_check import check_numbers, check_size
+from duotomo.io.paths import FileError, damage
+from duotomo.io.size_check import check_numbers
 
 _HEADERS = {348: "Nifti1Image", 540: "Nifti2Image"}
 _MOST_EXTENSIONS = 2**24
@@ -32,27 +32,17 @@ def read_nifti(request: ImageRequest) -> StoredImage:
     What is unpacked is what the header promises, and no more.
     """
     compressed = _is_packed(request.path)
-    try:
-        with _opened(request.path) as file:
-            header = _header(file, request.path)
-            values = _values(file, header, request, compressed=compressed)
-            spacing_mm = np.array(header.get_zooms(), dtype=np.float64)
-    except FileError:
-        raise
-    except Exception as error:  # zlib, struct and nibabel each have their own
-        raise damaged(error) from error
+    with damage(), _opened(request.path) as file:  # zlib, struct and nibabel each have their own
+        header = _header(file, request.path)
+        values = _values(file, header, request, compressed=compressed)
+        spacing_mm = np.array(header.get_zooms(), dtype=np.float64)
     return StoredImage(array=values.T, format="NIfTI image", spacing_mm=spacing_mm, header=header)
 
 
 def nifti_components(path: Path) -> int:
     """Return how many numbers each voxel has, by the header alone."""
-    try:
-        with _opened(path) as file:
-            shape = _header(file, path).get_data_shape()
-    except FileError:
-        raise
-    except Exception as error:  # zlib, struct and nibabel each have their own
-        raise damaged(error) from error
+    with damage(), _opened(path) as file:  # zlib, struct and nibabel each have their own
+        shape = _header(file, path).get_data_shape()
     return int(shape[4]) if len(shape) == 5 else 1
 
 
@@ -71,10 +61,8 @@ def ras_affine_of(header: Any) -> NDArray[np.float64]:
     """Return the matrix of a header, (4, 4), from (i, j, k, 1) to RAS in mm."""
     if not (header["sform_code"] > 0 or header["qform_code"] > 0):
         raise FileError("expected an sform or a qform; got neither. Set one: it says where the voxels are.")
-    try:
+    with damage():  # of nibabel, for quaternions that are none
         affine = np.asarray(header.get_best_affine(), dtype=np.float64)
-    except Exception as error:  # of nibabel, for quaternions that are none
-        raise damaged(error) from error
     if not (np.isfinite(affine).all() and np.linalg.norm(affine[:3, :3], axis=0).all()):
         raise FileError(f"expected finite voxels of some size; got the affine {affine.tolist()}. Correct it.")
     return affine
@@ -117,14 +105,7 @@ def _values(file: _Bytes, header: Any, request: ImageRequest, *, compressed: boo
         raise FileError(f"expected the numbers of {name} after its header; got them at {offset}. Repair it.")
     shape = tuple(int(n) for n in header.get_data_shape())
     stored = request.path.stat().st_size - (0 if compressed else offset)
-    check_size(
-        name,
-        shape,
-        dtype.itemsize,
-        stored_bytes=stored,
-        compressed=compressed,
-        max_bytes=request.max_bytes,
-    )
+    request.check_size(shape, dtype.itemsize, stored_bytes=stored, compressed=compressed)
     slope, intercept = header.get_slope_inter()
     n_bytes = math.prod(shape) * dtype.itemsize
     _read(file, n_before)

@@ -12,8 +12,7 @@ import numpy as np
 
 from duotomo.io.images.image import ImageRequest, StoredImage, data_beside
 from duotomo.io.libraries import simpleitk
-from duotomo.io.paths import FileError, damaged
-from duotomo.io.size_check import check_size
+from duotomo.io.paths import FileError, damage
 
 _MOST_HEADER = 2**16
 _CHUNK = 2**20
@@ -29,14 +28,12 @@ def read_nrrd(request: ImageRequest) -> StoredImage:
     else:
         stored = data_beside(request, elsewhere[1].decode("utf-8", errors="replace")).stat().st_size
     packed = re.search(rb"^encoding:[ \t]*raw", header, re.MULTILINE) is None
-    try:
+    with damage(RuntimeError):
         reader = _informed(path)
         _check(reader, request, stored_bytes=stored, packed=packed)
         if elsewhere is None:
             _check_gzip(path, header)
         image = reader.Execute()
-    except RuntimeError as error:
-        raise damaged(error) from error
     n_axes = image.GetDimension()
     return StoredImage(
         # A copy, because the view would outlive the image.
@@ -52,10 +49,8 @@ def read_nrrd(request: ImageRequest) -> StoredImage:
 def nrrd_components(path: Path) -> int:
     """Return how many numbers each voxel has, by the header alone."""
     _header(path)
-    try:
+    with damage(RuntimeError):
         return int(_informed(path).GetNumberOfComponents())
-    except RuntimeError as error:
-        raise damaged(error) from error
 
 
 def _header(path: Path) -> bytes:
@@ -85,12 +80,9 @@ def _check_gzip(path: Path, header: bytes) -> None:
     with path.open("rb") as file:
         start = re.match(rb"\r?\n\r?\n", file.read(_MOST_HEADER + 4)[len(header) :])
         file.seek(len(header) + (start.end() if start else 0))
-        try:
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                while unpacked.read(_CHUNK):
-                    pass
-        except (OSError, EOFError, zlib.error) as error:
-            raise damaged(error) from error
+        with damage(OSError, EOFError, zlib.error), gzip.GzipFile(fileobj=file) as unpacked:
+            while unpacked.read(_CHUNK):
+                pass
 
 
 def _check(reader: Any, request: ImageRequest, *, stored_bytes: int, packed: bool) -> None:
@@ -101,11 +93,5 @@ def _check(reader: Any, request: ImageRequest, *, stored_bytes: int, packed: boo
         raise FileError(
             f"expected {name} of whole or floating-point numbers; got the type {words}. Convert it."
         )
-    check_size(
-        name,
-        (*reader.GetSize()[::-1], n_components),
-        int(found[1]) // 8,
-        stored_bytes=stored_bytes,
-        compressed=packed,
-        max_bytes=request.max_bytes,
-    )
+    shape = (*reader.GetSize()[::-1], n_components)
+    request.check_size(shape, int(found[1]) // 8, stored_bytes=stored_bytes, compressed=packed)

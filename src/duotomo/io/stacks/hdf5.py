@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.io.libraries import h5py
-from duotomo.io.paths import FileError, damaged
+from duotomo.io.libraries import H5PY_ERRORS, h5py
+from duotomo.io.paths import FileError, damage
 from duotomo.io.size_check import MAX_BYTES, check_numbers, check_size
 from duotomo.io.stacks.stack import Request, Stack, as_views, choose
 
@@ -24,20 +24,14 @@ def read_hdf5(request: Request) -> Stack:
 
 def read_hdf5_array(request: Request) -> NDArray[Any]:
     """Return the array of an HDF5 file that is meant, as it is stored."""
-    library = h5py()
-    try:
-        with library.File(request.path, "r") as file:
-            found = _arrays(file)
-            described = [f"{name} {data.shape} {data.dtype}" for name, data in found.items()]
-            stacks = [name for name, data in found.items() if data.ndim == 3]
-            flat = [name for name, data in found.items() if data.ndim == 2 and min(data.shape) > 1]
-            wanted = request.variable
-            name = choose(list(found) if wanted else stacks or flat, wanted, described)
-            return checked_read(found[name], name, max_bytes=request.max_bytes)
-    except FileError:
-        raise
-    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
-        raise damaged(error) from error
+    with damage(*H5PY_ERRORS), h5py().File(request.path, "r") as file:
+        found = _arrays(file)
+        described = [f"{name} {data.shape} {data.dtype}" for name, data in found.items()]
+        stacks = [name for name, data in found.items() if data.ndim == 3]
+        flat = [name for name, data in found.items() if data.ndim == 2 and min(data.shape) > 1]
+        wanted = request.variable
+        name = choose(list(found) if wanted else stacks or flat, wanted, described)
+        return checked_read(found[name], name, max_bytes=request.max_bytes)
 
 
 def checked_read(data: Any, name: str, *, max_bytes: int) -> NDArray[Any]:

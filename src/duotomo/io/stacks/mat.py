@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from duotomo.io.libraries import scipy_io
-from duotomo.io.paths import FileError, damaged
-from duotomo.io.size_check import check_numbers, check_size
+from duotomo.io.paths import FileError, damage
+from duotomo.io.size_check import check_numbers
 from duotomo.io.stacks.hdf5 import read_hdf5_array
 from duotomo.io.stacks.stack import Request, Stack, as_views, choose
 
@@ -31,15 +31,11 @@ def read_mat(request: Request) -> Stack:
     if _HDF5 in start:
         return Stack(array=as_views(read_hdf5_array(request)), format="MATLAB 7.3 array")
     library = scipy_io()
-    try:
+    with damage():  # SciPy, struct and zlib each have their own
         _check_packed(request.path)
         listed = library.whosmat(str(request.path))
         name = _choose(listed, request)
         found = library.loadmat(str(request.path), variable_names=[name])[name]
-    except FileError:
-        raise
-    except Exception as error:  # SciPy, struct and zlib each have their own
-        raise damaged(error) from error
     check_numbers(found.dtype, name)
     return Stack(array=as_views(found.T), format="MATLAB array")
 
@@ -79,12 +75,5 @@ def _choose(listed: Any, request: Request) -> str:
     flat = [name for name, (shape, _) in arrays.items() if min(shape, default=0) > 1]
     name = choose(list(arrays) if request.variable else stacks or flat, request.variable, described)
     shape, dtype = arrays[name]
-    check_size(
-        name,
-        shape,
-        np.dtype(dtype).itemsize,
-        stored_bytes=request.path.stat().st_size,
-        compressed=True,
-        max_bytes=request.max_bytes,
-    )
+    request.check_size(shape, np.dtype(dtype).itemsize, compressed=True, what=name)
     return name

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.io.images import StoredImage, read_image
-from duotomo.io.paths import FileError, damaged
-from duotomo.io.size_check import check_numbers, check_size
+from duotomo.io.paths import FileError, damage
+from duotomo.io.size_check import FileRequest, check_numbers
 
 Floats = NDArray[np.float64]
 
@@ -44,12 +43,10 @@ class Stack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(FileRequest):
     """A file that is to be read as a stack. variable: the array that is meant, where a file has many."""
 
-    path: Path
     variable: str | None
-    max_bytes: int
 
 
 def as_views(array: NDArray[Any]) -> NDArray[Any]:
@@ -102,20 +99,11 @@ def read_npy(request: Request) -> Stack:
             raise FileError(
                 f"expected one array in {name}, as np.save writes it; got other bytes. Save it so."
             )
-    try:
+    with damage():  # the header is Python, and the parser has errors of its own
         # Mapped, not read: a header that asks for more than the file has ends here.
         mapped = np.load(request.path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # the header is Python, and the parser has errors of its own
-        raise damaged(error) from error
     check_numbers(mapped.dtype, name)
-    check_size(
-        name,
-        mapped.shape,
-        mapped.dtype.itemsize,
-        stored_bytes=request.path.stat().st_size,
-        compressed=False,
-        max_bytes=request.max_bytes,
-    )
+    request.check_size(mapped.shape, mapped.dtype.itemsize, compressed=False)
     return Stack(array=np.array(as_views(mapped)), format="NumPy array")
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from duotomo.io.libraries import tifffile
-from duotomo.io.paths import FileError, damaged
-from duotomo.io.size_check import check_numbers, check_size
+from duotomo.io.paths import FileError, damage
+from duotomo.io.size_check import check_numbers
 from duotomo.io.stacks.stack import Request, Stack, as_views
 
 _PACKED_SLACK = 2**16
@@ -20,13 +20,9 @@ _PACKED_SLACK = 2**16
 def read_tiff(request: Request) -> Stack:
     """Return the pages of a `.tif` or `.tiff` file."""
     library = tifffile()
-    try:
-        with _complaints(), library.TiffFile(request.path) as file:
-            array = _pages(file, request)
-    except FileError:
-        raise
-    except Exception as error:  # tifffile, struct, zlib and the codecs each have their own
-        raise damaged(error) from error
+    # tifffile, struct, zlib and the codecs each have errors of their own.
+    with damage(), _complaints(), library.TiffFile(request.path) as file:
+        array = _pages(file, request)
     return Stack(array=as_views(array), format="TIFF stack")
 
 
@@ -64,14 +60,7 @@ def _pages(file: Any, request: Request) -> Any:
     check_numbers(series.dtype, name)
     compressed = series.keyframe.compression != 1
     stored = request.path.stat().st_size
-    check_size(
-        name,
-        series.shape,
-        series.dtype.itemsize,
-        stored_bytes=stored,
-        compressed=compressed,
-        max_bytes=request.max_bytes,
-    )
+    request.check_size(series.shape, series.dtype.itemsize, compressed=compressed)
     if compressed and stored > 2 * series.nbytes + 2**20:
         raise FileError(
             f"expected at most the {series.nbytes} bytes of its pixels in {name}; got a compressed file of "
