@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, world_to_pixel
 from duotomo.geometry.field_of_view import grid_in_view, seen_box_mm
+from tests.geometry.test_acquisition import ARC
 
 
 def arc(**changes: object) -> Acquisition:
-    values: dict[str, object] = {
+    wide = {
         "n_views": 7,
-        "angle_range_rad": 0.8,
-        "source_to_detector_mm": 660.0,
         "pivot_height_mm": 0.0,
         "detector_shape": (100, 120),
         "pixel_spacing_mm": (1.0, 1.0),
     }
-    return Acquisition.arc(**{"detector_tilt_range_rad": 0.0, **values, **changes})  # type: ignore[arg-type]
+    return Acquisition.arc(**{**ARC, **wide, **changes})  # type: ignore[arg-type]
 
 
 def n_seeing(scan: Acquisition, point: tuple[float, float, float], margin: float = 1e-6) -> int:

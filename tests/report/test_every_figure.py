@@ -22,12 +22,12 @@ from duotomo.report.cases import cases, draw_cases
 from duotomo.report.control_grids import draw_control_grids
 from duotomo.report.curves import draw_objective_curves
 from duotomo.report.displacement import draw_displacement_errors
-from duotomo.report.figure import styled
 from duotomo.report.montage import draw_montage
 from duotomo.report.parameter_errors import draw_parameter_errors, parameter_errors
 from duotomo.report.profiles import draw_profiles
 from duotomo.report.projections import draw_projections
 from duotomo.report.slices import draw_slices
+from duotomo.report.style import styled
 from duotomo.reproduction.columns import columns, draw_columns
 
 CUBE = VolumeGrid.on_detector((14, 14, 14), (5.0, 5.0, 5.0))

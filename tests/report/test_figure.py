@@ -13,19 +13,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from duotomo.errors import DuotomoError
-from duotomo.report.figure import (
-    COLOURS,
-    LINES,
-    MARKERS,
-    colour_bar,
-    log_axis,
-    new_figure,
-    place,
-    save,
-    scale_bar,
-    styled,
-    written,
-)
+from duotomo.report.figure import colour_bar, log_axis, new_figure, place, scale_bar
+from duotomo.report.style import COLOURS, LINES, MARKERS, save, styled, written
 
 
 def draw_square(*, size: float) -> Figure:
@@ -125,6 +114,9 @@ def test_importing_loads_no_matplotlib_and_drawing_no_pyplot() -> None:
         "print('matplotlib' in sys.modules);"
         "import tempfile, pathlib; folder = pathlib.Path(tempfile.mkdtemp());"
         "report.objective_curves(folder / 'a', curves={'a': ([1, 2], [1.0, 2.0])}, x_label='b', y_label='c');"
+        "import io, torch; from duotomo.geometry import VolumeGrid;"
+        "grid = VolumeGrid.on_detector((4, 4, 4), (1, 1, 1));"
+        "report.three_views(io.BytesIO(), columns={'f': torch.ones(4, 4, 4)}, grid=grid, unit='1/mm');"
         "print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

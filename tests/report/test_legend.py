@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from matplotlib.figure import Figure
 
-from duotomo.report.figure import DPI, columns, draw_legend, legend_mm, new_figure, styled
+from duotomo.report.figure import columns, draw_legend, legend_mm, new_figure
+from duotomo.report.style import DPI, styled
 
 
 @pytest.mark.parametrize("length", [1, 8, 15, 30, 60, 75])

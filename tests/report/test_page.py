@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from base64 import b64decode, b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,9 +20,8 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.io import FileError
 from duotomo.report import page, page_volumes
-from duotomo.report.page import write_page
+from duotomo.report.page import viewer_part, write_page
 from duotomo.report.page_volumes import coarsening
-from duotomo.solvers import Step
 from tests.report.page_results import GRID, LANDMARK, MOVED, body, result, save, spline
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&<!--"
@@ -134,16 +134,7 @@ def test_the_script_cannot_end_its_own_element(tmp_path: Path) -> None:
 
 def test_hostile_words_stay_words(tmp_path: Path) -> None:
     tame = parsed(save(tmp_path / "tame", result(), settings={"x": "y"}))
-    step = Step(
-        stage=0,
-        what=HOSTILE,
-        number=1,
-        objective=1.0,
-        gradient_norm=1.0,
-        step_size=1.0,
-        applications=1,
-        seconds=1.0,
-    )
+    step = replace(result().history[0], what=HOSTILE)
     made = result(method=HOSTILE, reason=HOSTILE, history=(step, *result().history[1:]))
     found = parsed(save(tmp_path / "hostile", made, settings={HOSTILE: HOSTILE, "python": HOSTILE}))
     assert set(found.tags) - set(tame.tags) <= {"details", "summary"}
@@ -253,4 +244,4 @@ def test_a_package_without_the_viewer_says_how_to_get_it(
 ) -> None:
     monkeypatch.setattr(page, "files", lambda _: tmp_path)
     with pytest.raises(DuotomoError, match=r"expected the viewer's viewer\.js.*npm run build"):
-        page.viewer_part(page.SCRIPT)
+        viewer_part(page.SCRIPT)

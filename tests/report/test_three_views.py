@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,15 +62,3 @@ def test_no_columns_are_refused(tmp_path: Path) -> None:
 def test_reversed_axes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ShapeError, match=r"three_views: expected truth \(z, y, x\) = .*Axes reversed\?"):
         three_views(tmp_path / "a.png", columns={"truth": torch.zeros(14, 10, 6)}, grid=GRID, unit="1/mm")
-
-
-def test_pyplot_is_not_loaded() -> None:
-    code = (
-        "import sys, io, torch; sys.path[:0] = " + repr(sys.path) + ";"
-        "from duotomo.geometry import VolumeGrid; from duotomo.report import three_views;"
-        "grid = VolumeGrid.on_detector((4, 4, 4), (1, 1, 1));"
-        "three_views(io.BytesIO(), columns={'f': torch.ones(4, 4, 4)}, grid=grid, unit='1/mm');"
-        "print('matplotlib.pyplot' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

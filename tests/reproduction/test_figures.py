@@ -56,7 +56,7 @@ def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
             path.write_text(f"{figure!r} of {path.name}", encoding="utf-8")
         return files
 
-    monkeypatch.setattr("duotomo.report.figure.save", save)
+    monkeypatch.setattr("duotomo.report.style.save", save)
 
 
 def drawn(folder: Path) -> set[str]:

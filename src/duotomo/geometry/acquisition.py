@@ -278,13 +278,9 @@ class Acquisition(AsJson):
         return angles
 
     def _repr_html_(self) -> str:
+        pixels = self.detector_shape, self.pixel_spacing_mm
         return acquisition_html(
-            sources_mm=self.sources_mm,
-            detector_centers_mm=self.detector_centers_mm,
-            u_axes=self.u_axes,
-            angles_rad=self.angles_rad,
-            detector_shape=self.detector_shape,
-            pixel_spacing_mm=self.pixel_spacing_mm,
+            self.sources_mm, self.detector_centers_mm, self.u_axes, self.angles_rad, *pixels
         )
 
     def __len__(self) -> int:
@@ -373,11 +369,6 @@ class Acquisition(AsJson):
         ------
         GeometryError
             If a source is not above it.
-
-        Examples
-        --------
-        >>> from duotomo.geometry import paper
-        >>> paper().check_above(VolumeGrid.on_detector((60, 10, 10), (1, 1, 1)))
         """
         top_mm = grid.high_mm[0]
         for view, (_, _, height_mm) in enumerate(self.source_mm):

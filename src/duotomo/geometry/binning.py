@@ -33,31 +33,7 @@ def binned_pixels(n_pixels: int, factor: int) -> tuple[int, int]:
 
 
 def bin_projections(projections: ArrayT, factor: int | tuple[int, int]) -> ArrayT:
-    """Average blocks of pixels: `q[..., i, j] = mean(p[..., i f:(i+1) f, j f:(j+1) f])`.
-
-    Parameters
-    ----------
-    projections : torch.Tensor or numpy.ndarray
-        (..., v, u).
-    factor : int or tuple of int
-        Pixels united along (v, u).
-
-    Returns
-    -------
-    torch.Tensor or numpy.ndarray
-        (..., v // factor, u // factor), of the same kind: the pixels of `Acquisition.bin(factor)`.
-
-    Raises
-    ------
-    ShapeError
-        If there are fewer than two axes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> bin_projections(np.arange(8.0).reshape(1, 2, 4), 2)
-    array([[[2.5, 4.5]]])
-    """
+    """Average blocks of pixels: `q[..., i, j] = mean(p[..., i f:(i+1) f, j f:(j+1) f])`."""
     f_v, f_u = factors("bin_projections", factor, ("v", "u"))
     shape = tuple(projections.shape)
     if len(shape) < 2:

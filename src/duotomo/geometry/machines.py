@@ -74,11 +74,6 @@ def ge_senoclaire() -> Acquisition:
     -------
     Acquisition
         9 views.
-
-    Examples
-    --------
-    >>> ge_senoclaire().shape
-    (9, 2394, 3062)
     """
     return _arc(9, 25, 660.0, 40.0, (2394, 3062), 0.1)
 
@@ -96,11 +91,6 @@ def hologic_dimensions() -> Acquisition:
     -------
     Acquisition
         15 views.
-
-    Examples
-    --------
-    >>> hologic_dimensions().shape
-    (15, 1664, 2048)
     """
     return _arc(15, 15, 700.0, 0.0, (1664, 2048), 0.14, tilt_deg=4.2)
 
@@ -118,11 +108,6 @@ def siemens_inspiration() -> Acquisition:
     -------
     Acquisition
         25 views.
-
-    Examples
-    --------
-    >>> siemens_inspiration().shape
-    (25, 2816, 3584)
     """
     return _arc(25, 50, 650.0, 47.0, (2816, 3584), 0.085)
 
@@ -139,11 +124,6 @@ def victre() -> Acquisition:
     -------
     Acquisition
         25 views.
-
-    Examples
-    --------
-    >>> victre().shape
-    (25, 1500, 3000)
     """
     return _arc(25, 50, 650.0, 50.0, (1500, 3000), 0.085)
 

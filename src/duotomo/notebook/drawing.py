@@ -11,25 +11,7 @@ from numpy.typing import NDArray
 
 
 def table_html(title: str, facts: Mapping[str, str]) -> str:
-    """Return a title and a table of two columns; every text is escaped.
-
-    Parameters
-    ----------
-    title : str
-        Above the table.
-    facts : mapping of str to str
-        Name to value, one line each.
-
-    Returns
-    -------
-    str
-        HTML.
-
-    Examples
-    --------
-    >>> table_html("Result", {"status": "a < b"}).count("&lt;")
-    1
-    """
+    """Return a title and a table of two columns; every text is escaped."""
     rows = "".join(
         f'<tr><td style="text-align:left">{html.escape(name)}</td>'
         f'<td style="text-align:left">{html.escape(value)}</td></tr>'
@@ -46,7 +28,6 @@ Floats = NDArray[np.float64]
 
 
 def acquisition_html(
-    *,
     sources_mm: Floats,
     detector_centers_mm: Floats,
     u_axes: Floats,
@@ -54,34 +35,7 @@ def acquisition_html(
     detector_shape: tuple[int, int],
     pixel_spacing_mm: tuple[float, float],
 ) -> str:
-    """Return a drawing of a scan as seen from the chest wall, x to the right and z up, and its numbers.
-
-    Parameters
-    ----------
-    sources_mm : numpy.ndarray
-        Of the X-rays, (view, xyz), in mm.
-    detector_centers_mm : numpy.ndarray
-        (view, xyz), in mm.
-    u_axes : numpy.ndarray
-        Unit vectors along the detector's rows, (view, xyz).
-    angles_rad : numpy.ndarray
-        Of the views, (view,).
-    detector_shape : tuple of int
-        Pixels along (v, u).
-    pixel_spacing_mm : tuple of float
-        Edges of a pixel, (v, u).
-
-    Returns
-    -------
-    str
-        HTML with an SVG drawing.
-
-    Examples
-    --------
-    >>> from duotomo.geometry import paper
-    >>> paper()._repr_html_().count("<circle")
-    11
-    """
+    """Return a drawing of a scan as seen from the chest wall, x to the right and z up, and its numbers."""
     n_views, (n_v, n_u), (d_v, d_u) = len(sources_mm), detector_shape, pixel_spacing_mm
     half_mm = n_u * d_u / 2 * u_axes
     ends_mm = np.stack([detector_centers_mm - half_mm, detector_centers_mm + half_mm])
@@ -107,27 +61,7 @@ def acquisition_html(
 
 
 def grid_html(*, shape: Sequence[int], spacing_mm: Sequence[float], low_mm: Sequence[float]) -> str:
-    """Return a drawing of a grid as seen from above, x to the right and y up, and its numbers.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        Voxels along (z, y, x).
-    spacing_mm : sequence of float
-        Edges of a voxel, (z, y, x).
-    low_mm : sequence of float
-        Outer faces on the low side, (z, y, x).
-
-    Returns
-    -------
-    str
-        HTML with an SVG drawing.
-
-    Examples
-    --------
-    >>> "4 x 5 x 6" in grid_html(shape=(4, 5, 6), spacing_mm=(1.0, 1.0, 1.0), low_mm=(0.0, 0.0, -3.0))
-    True
-    """
+    """Return a drawing of a grid as seen from above, x to the right and y up, and its numbers."""
     high_mm = [low + n * d for low, n, d in zip(low_mm, shape, spacing_mm, strict=True)]
     low, high = np.array(low_mm[::-1]), np.array(high_mm[::-1])
     at = _Plane(np.array([low[:2], high[:2]]))

@@ -90,11 +90,6 @@ def attenuation_per_mm(tissue: Tissue, *, energy_kev: float) -> float:
     ------
     DuotomoError
         If the energy is outside of the table.
-
-    Examples
-    --------
-    >>> round(attenuation_per_mm(Tissue.ADIPOSE, energy_kev=20.0), 8)
-    0.05126
     """
     lowest, highest = _ENERGIES_KEV[0], _ENERGIES_KEV[-1]
     if not lowest <= energy_kev <= highest:

@@ -16,6 +16,7 @@ from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.breast_shape import BreastShape
 from duotomo.phantoms.density import Density
 from duotomo.phantoms.phantom import OversampledPhantom
+from duotomo.phantoms.rays import check_oversample
 
 if TYPE_CHECKING:
     from duotomo.phantoms.breast_anatomy import Parts
@@ -154,10 +155,7 @@ class Breast(OversampledPhantom):
         """Return the mean attenuation over points of each voxel."""
         from duotomo.phantoms.breast_texture import fill_layer
 
-        if oversample < 1:
-            raise GeometryError(
-                f"Breast.voxels: expected oversample >= 1; got {oversample}. 1 samples at the middle."
-            )
+        check_oversample("Breast.voxels", oversample)
         low = np.subtract(grid.low_mm, self.shape.center_mm[::-1])
         step = np.array(grid.spacing_mm)
         heights = low[0] + (np.arange(grid.shape[0] * oversample) + 0.5) * step[0] / oversample

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.errors import GeometryError
+from duotomo.phantoms.phantom import check_lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +33,7 @@ class BreastShape:
     radii_mm: tuple[float, float, float]
 
     def __post_init__(self) -> None:
-        if not all(math.isfinite(radius) and radius > 0 for radius in self.radii_mm):
-            raise GeometryError(
-                f"BreastShape: expected radii_mm (x, y, z) > 0; got {self.radii_mm}. Give lengths in mm."
-            )
+        check_lengths("BreastShape", "radii_mm (x, y, z)", *self.radii_mm)
 
     @property
     def volume_mm3(self) -> float:

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
 
-from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms.compression import Compression
 from duotomo.phantoms.compression_mesh import Floats
-from duotomo.phantoms.phantom import OversampledPhantom, Phantom
+from duotomo.phantoms.phantom import OversampledPhantom, Phantom, check_lengths
+from duotomo.phantoms.rays import check_oversample
 from duotomo.transforms import DisplacementField
 
 _LATTICE_MM = 1.5
@@ -62,22 +62,12 @@ class Compressed(OversampledPhantom):
     margin_mm: float = 8.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.rest_spacing_mm < math.inf:
-            raise GeometryError(
-                f"Compressed: expected rest_spacing_mm > 0; got {self.rest_spacing_mm}. Half the voxels that "
-                f"you will ask for is fine enough."
-            )
-        if not 0 < self.margin_mm < math.inf:
-            raise GeometryError(
-                f"Compressed: expected margin_mm > 0; got {self.margin_mm}. The phantom needs room."
-            )
+        check_lengths("Compressed", "rest_spacing_mm", self.rest_spacing_mm)
+        check_lengths("Compressed", "margin_mm", self.margin_mm)
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 1, dtype: DTypeLike = np.float64) -> NDArray[Any]:
         """Return the mean attenuation over points of each voxel."""
-        if oversample < 1:
-            raise GeometryError(
-                f"Compressed.voxels: expected oversample >= 1; got {oversample}. 1 samples at the middle."
-            )
+        check_oversample("Compressed.voxels", oversample)
         rest_grid, rest = self._rest
         lattice = _around(grid)
         field = DisplacementField(lattice)

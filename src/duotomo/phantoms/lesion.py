@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 
 
@@ -120,9 +119,3 @@ class LesionBox:
                 layer += contains(points).reshape(n_y, n_points[1], n_x, n_points[2]).sum(axis=(1, 3))
         share[self.slices] /= math.prod(n_points)
         return share
-
-
-def check_length(owner: str, name: str, length_mm: float) -> None:
-    """Raise unless a length is finite and positive."""
-    if not (math.isfinite(length_mm) and length_mm > 0):
-        raise GeometryError(f"{owner}: expected {name} > 0; got {length_mm}. Give a length in mm.")

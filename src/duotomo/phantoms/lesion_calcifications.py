@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
-from duotomo.phantoms.lesion import Lesion, LesionBox, check_length
+from duotomo.phantoms.lesion import Lesion, LesionBox
+from duotomo.phantoms.phantom import check_lengths
 
 Floats = NDArray[np.float64]
 
@@ -49,8 +50,8 @@ class CalcificationCluster(Lesion):
     seed: int
 
     def __post_init__(self) -> None:
-        check_length("CalcificationCluster", "spread_mm", self.spread_mm)
-        check_length("CalcificationCluster", "diameter_mm", self.diameter_mm)
+        check_lengths("CalcificationCluster", "spread_mm", self.spread_mm)
+        check_lengths("CalcificationCluster", "diameter_mm", self.diameter_mm)
         if self.n < 1:
             raise GeometryError(
                 f"CalcificationCluster: expected n >= 1; got {self.n}. Leave the lesion out instead."

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
-from duotomo.phantoms.lesion import Lesion, LesionBox, check_length
+from duotomo.phantoms.lesion import Lesion, LesionBox
+from duotomo.phantoms.phantom import check_lengths
 
 Floats = NDArray[np.float64]
 
@@ -57,7 +58,7 @@ class SpiculatedMass(Lesion):
     irregularity: float = 0.15
 
     def __post_init__(self) -> None:
-        check_length("SpiculatedMass", "radius_mm", self.radius_mm)
+        check_lengths("SpiculatedMass", "radius_mm", self.radius_mm)
         if self.n_spicules < 0:
             raise GeometryError(
                 f"SpiculatedMass: expected n_spicules >= 0; got {self.n_spicules}. 0 gives the core alone."

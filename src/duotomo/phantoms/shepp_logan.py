@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom
+from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom, check_lengths
 from duotomo.phantoms.rays import Array, Rays, check_oversample, inside, pixel_means, samples_mm
 
 # Contrast in tenths of the skull's (whole numbers: their sums are exact, and so never below zero), half axes
@@ -63,10 +63,7 @@ class SheppLogan(OversampledPhantom, AnalyticPhantom):
     value: float = 0.05
 
     def __post_init__(self) -> None:
-        if not 0 < self.size_mm < math.inf:
-            raise GeometryError(
-                f"SheppLogan: expected size_mm > 0; got {self.size_mm}. Give the cube's edge in mm."
-            )
+        check_lengths("SheppLogan", "size_mm", self.size_mm)
         if not 0 <= self.value < math.inf:
             raise GeometryError(
                 f"SheppLogan: expected value >= 0 and finite; got {self.value}. "

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom
+from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom, check_lengths
 from duotomo.phantoms.rays import Array, Interval, Rays, check_oversample, inside, pixel_means
 
 
@@ -61,7 +59,7 @@ class Ellipsoid(Solid):
     value: float
 
     def __post_init__(self) -> None:
-        _check_positive("Ellipsoid", "radii_mm (x, y, z)", self.radii_mm)
+        check_lengths("Ellipsoid", "radii_mm (x, y, z)", *self.radii_mm)
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 4, dtype: DTypeLike = np.float64) -> NDArray[Any]:
         """Return the mean over each voxel: exact along x, over `oversample` lines along y and along z."""
@@ -111,8 +109,8 @@ class EllipticCylinder(Solid):
     value: float
 
     def __post_init__(self) -> None:
-        _check_positive("EllipticCylinder", "radii_mm (x, y)", self.radii_mm)
-        _check_positive("EllipticCylinder", "height_mm", (self.height_mm,))
+        check_lengths("EllipticCylinder", "radii_mm (x, y)", *self.radii_mm)
+        check_lengths("EllipticCylinder", "height_mm", self.height_mm)
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 4, dtype: DTypeLike = np.float64) -> NDArray[Any]:
         """Return the mean over each voxel: exact along x and z, over `oversample` lines along y."""
@@ -160,7 +158,7 @@ class Box(Solid):
     value: float
 
     def __post_init__(self) -> None:
-        _check_positive("Box", "size_mm (x, y, z)", self.size_mm)
+        check_lengths("Box", "size_mm (x, y, z)", *self.size_mm)
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 4, dtype: DTypeLike = np.float64) -> NDArray[Any]:
         """Return the exact mean attenuation over each voxel; `oversample` is without effect."""
@@ -203,8 +201,3 @@ def _covered(edges: Array, center: float, halves: Array) -> Array:
     # Differences are linear, so the clipped edges may be summed before they are subtracted.
     covered: Array = np.diff(total, axis=1) / (np.diff(edges) * halves.shape[1])
     return covered
-
-
-def _check_positive(owner: str, name: str, values: Sequence[float]) -> None:
-    if not all(np.isfinite(value) and value > 0 for value in values):
-        raise GeometryError(f"{owner}: expected {name} > 0; got {tuple(values)}. Give lengths in mm.")

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from duotomo.errors import DuotomoError, ShapeError, check_tensor
 from duotomo.geometry import VolumeGrid
-from duotomo.report.figure import Floats
+from duotomo.report.style import Floats
 
 if TYPE_CHECKING:
     import torch

@@ -10,17 +10,8 @@ from numpy.typing import ArrayLike
 
 from duotomo.errors import ShapeError
 from duotomo.report.arrays import numbers, some
-from duotomo.report.figure import (
-    COLOURS,
-    MARKERS,
-    Floats,
-    draw_legend,
-    legend_mm,
-    log_axis,
-    new_figure,
-    styled,
-    written,
-)
+from duotomo.report.figure import draw_legend, legend_mm, log_axis, new_figure
+from duotomo.report.style import COLOURS, MARKERS, Floats, styled, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,19 +11,8 @@ from numpy.typing import ArrayLike
 from duotomo.errors import ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.report.arrays import AXES, Array, floats, numbers, some, window_of
-from duotomo.report.figure import (
-    COLOURS,
-    GREY,
-    LINES,
-    WIDTH_MM,
-    Floats,
-    draw_legend,
-    legend_mm,
-    new_figure,
-    place,
-    styled,
-    written,
-)
+from duotomo.report.figure import draw_legend, legend_mm, new_figure, place
+from duotomo.report.style import COLOURS, GREY, LINES, WIDTH_MM, Floats, styled, written
 from duotomo.report.views import ABOVE, View, cut_volume, draw_plane, few_ticks, voxel_at, voxel_center_mm
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from duotomo.errors import DuotomoError, ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.report.arrays import Array, in_memory, some, volumes
-from duotomo.report.figure import SEQUENTIAL, styled, written
+from duotomo.report.style import SEQUENTIAL, styled, written
 from duotomo.report.view_rows import Band, draw_bands
 
 if TYPE_CHECKING:

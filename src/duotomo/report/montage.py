@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.report.arrays import AXES, Array, floats, window_of
-from duotomo.report.figure import (
-    DIVERGING,
-    GREY,
-    WIDTH_MM,
-    colour_bar,
-    new_figure,
-    place,
-    scale_bar,
-    styled,
-    written,
-)
+from duotomo.report.figure import colour_bar, new_figure, place, scale_bar
+from duotomo.report.style import DIVERGING, GREY, WIDTH_MM, styled, written
 from duotomo.report.views import ABOVE, draw_plane
 
 if TYPE_CHECKING:

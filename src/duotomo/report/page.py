@@ -79,25 +79,7 @@ def write_page(folder: AnyPath, out: AnyPath | None = None) -> Path:
 
 
 def page_of(folder: AnyPath) -> str:
-    """Return the page of the result in a folder.
-
-    Parameters
-    ----------
-    folder : str or path
-        That `write_result` wrote to.
-
-    Returns
-    -------
-    str
-        HTML.
-
-    Raises
-    ------
-    FileError
-        If the folder holds no result that is whole.
-    DuotomoError
-        If the package was not built with the viewer.
-    """
+    """Return the page of the result in a folder."""
     folder = Path(folder)
     saved, index = read_result(folder), read_index("write_page", folder)
     try:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-from duotomo.report.figure import COLOURS
+from duotomo.report.style import COLOURS
 from duotomo.solvers import Step
 
 WIDTH, HEIGHT = 336, 168

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from duotomo.errors import ShapeError
 from duotomo.report.arrays import numbers, some
-from duotomo.report.figure import COLOURS, Floats, draw_legend, legend_mm, new_figure, styled, written
+from duotomo.report.figure import draw_legend, legend_mm, new_figure
+from duotomo.report.style import COLOURS, Floats, styled, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

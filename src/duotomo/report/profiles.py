@@ -9,19 +9,8 @@ import numpy as np
 
 from duotomo.geometry import VolumeGrid
 from duotomo.report.arrays import AXES, Array, some, volumes, window_of
-from duotomo.report.figure import (
-    COLOURS,
-    GREY,
-    LINES,
-    WIDTH_MM,
-    Floats,
-    draw_legend,
-    legend_mm,
-    new_figure,
-    place,
-    styled,
-    written,
-)
+from duotomo.report.figure import draw_legend, legend_mm, new_figure, place
+from duotomo.report.style import COLOURS, GREY, LINES, WIDTH_MM, Floats, styled, written
 from duotomo.report.views import (
     ABOVE,
     CHEST_WALL,

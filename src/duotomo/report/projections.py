@@ -11,7 +11,8 @@ import numpy as np
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition
 from duotomo.report.arrays import Array, floats, some, window_of
-from duotomo.report.figure import GREY, WIDTH_MM, colour_bar, heading, new_figure, place, styled, written
+from duotomo.report.figure import colour_bar, heading, new_figure, place
+from duotomo.report.style import GREY, WIDTH_MM, styled, written
 from duotomo.report.views import few_ticks
 
 if TYPE_CHECKING:

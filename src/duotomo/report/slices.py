@@ -10,7 +10,7 @@ import numpy as np
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.report.arrays import Array, some, volumes, window_of
-from duotomo.report.figure import DIVERGING, GREY, styled, written
+from duotomo.report.style import DIVERGING, GREY, styled, written
 from duotomo.report.view_rows import Band, draw_bands
 from duotomo.report.views import THREE, cut_volume, voxel_at
 

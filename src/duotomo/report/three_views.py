@@ -12,7 +12,7 @@ import numpy as np
 from duotomo.errors import DuotomoError, check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.report.arrays import AXES, window_of
-from duotomo.report.figure import DIVERGING, GREY
+from duotomo.report.style import DIVERGING, GREY
 from duotomo.report.views import THREE, cut_volume, draw_plane, voxel_at, voxel_center_mm
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
 from duotomo.report.arrays import AXES
-from duotomo.report.figure import WIDTH_MM, colour_bar, heading, new_figure, place, scale_bar
+from duotomo.report.figure import colour_bar, heading, new_figure, place, scale_bar
+from duotomo.report.style import WIDTH_MM
 from duotomo.report.views import THREE, cut_volume, draw_plane, voxel_at, voxel_center_mm
 
 if TYPE_CHECKING:

@@ -134,12 +134,11 @@ def _at(plan: Plan) -> SetUp:
 BREAST_MR = Experiment(
     name=NAME,
     title="Uncompressed breast, fifteen random affine motions",
-    paper=Published(
-        better="simultaneous",
-        ratio=2.0,
-        relative_error={"initial": 1.0, "sequential": 0.0051, "simultaneous": 0.0026},
-        mse={"initial": 1.18e6, "sequential": 6.04e3, "simultaneous": 3.01e3},
-        remark="The paper's 128 x 140 x 60 mm at 0.48 mm can only mean voxels.",
+    paper=Published.of(
+        2.0,
+        (1.0, 0.0051, 0.0026),
+        (1.18e6, 6.04e3, 3.01e3),
+        "The paper's 128 x 140 x 60 mm at 0.48 mm can only mean voxels.",
     ),
     at=_at,
 )

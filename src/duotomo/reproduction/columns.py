@@ -12,18 +12,8 @@ from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
 from duotomo.report.arrays import AXES, Array, some, volumes, window_of
-from duotomo.report.figure import (
-    DIVERGING,
-    GREY,
-    WIDTH_MM,
-    colour_bar,
-    heading,
-    new_figure,
-    place,
-    scale_bar,
-    styled,
-    written,
-)
+from duotomo.report.figure import colour_bar, heading, new_figure, place, scale_bar
+from duotomo.report.style import DIVERGING, GREY, WIDTH_MM, styled, written
 from duotomo.report.views import THREE, Point, View, cut_volume, draw_plane, voxel_at, voxel_center_mm
 
 if TYPE_CHECKING:

@@ -100,33 +100,23 @@ def staged_methods(
     settings = Settings.staged(grid, model, n_steps=n_steps)
     tail = f"-{suffix}" if suffix else ""
     words = f", {suffix}" if suffix else ""
+
+    def ours(family: str, settings: Settings, run: Run, passes: int = 1) -> ComparedMethod:
+        return ComparedMethod(
+            name=family + tail,
+            label=family + words,
+            family=family,
+            origin="ours",
+            settings=settings,
+            run=run,
+            passes=passes,
+        )
+
+    in_turns = partial(_iterative, update=averaged, volume_steps=UNBROKEN)
     return (
-        ComparedMethod(
-            name=f"sequential{tail}",
-            label=f"sequential{words}",
-            family="sequential",
-            origin="ours",
-            settings=settings,
-            run=_sequential,
-            passes=2,
-        ),
-        ComparedMethod(
-            name=f"iterative{tail}",
-            label=f"iterative{words}",
-            family="iterative",
-            origin="ours",
-            settings=_in_turns(settings),
-            run=partial(_iterative, update=averaged, volume_steps=UNBROKEN),
-            passes=2,
-        ),
-        ComparedMethod(
-            name=f"simultaneous{tail}",
-            label=f"simultaneous{words}",
-            family="simultaneous",
-            origin="ours",
-            settings=settings,
-            run=_simultaneous,
-        ),
+        ours("sequential", settings, _sequential, 2),
+        ours("iterative", _in_turns(settings), in_turns, 2),
+        ours("simultaneous", settings, _simultaneous),
     )
 
 
@@ -186,31 +176,16 @@ def plain_methods(
     if isinstance(model, LatticeModel):
         # Thousands of central differences, one projection each, are beyond anyone's patience.
         settings = replace(settings, central_step=None)
-    common: dict[str, Any] = {"origin": "paper", "settings": settings}
-    between = ComparedMethod(
-        name="plain-iterative",
-        label="iterative, plain",
-        family="iterative",
-        run=partial(_iterative, volume_steps=n_volume, motion_steps=n_motion),
-        **common,
-    )
-    return (
-        ComparedMethod(
-            name="plain-sequential",
-            label="sequential, plain",
-            family="sequential",
-            run=_sequential,
-            **common,
-        ),
-        *([between] if with_iterative else []),
-        ComparedMethod(
-            name="plain-simultaneous",
-            label="simultaneous, plain",
-            family="simultaneous",
-            run=_simultaneous,
-            **common,
-        ),
-    )
+
+    def plain(family: str, run: Run) -> ComparedMethod:
+        name, label = f"plain-{family}", f"{family}, plain"
+        return ComparedMethod(
+            name=name, label=label, family=family, origin="paper", settings=settings, run=run
+        )
+
+    in_turns = partial(_iterative, volume_steps=n_volume, motion_steps=n_motion)
+    between = [plain("iterative", in_turns)] if with_iterative else []
+    return plain("sequential", _sequential), *between, plain("simultaneous", _simultaneous)
 
 
 def splits(

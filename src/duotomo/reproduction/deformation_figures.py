@@ -10,8 +10,8 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.report.control_grids import control_grids
-from duotomo.report.figure import Floats
 from duotomo.report.montage import montage
+from duotomo.report.style import Floats
 from duotomo.reproduction.shown_case import Shown
 from duotomo.transforms import Affine, BSpline, Motion, Rigid, Translation
 

@@ -26,6 +26,19 @@ class Published:
     mse: dict[str, float]
     remark: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        ratio: float,
+        relative_error: tuple[float, float, float],
+        mse: tuple[float, float, float],
+        remark: str = "",
+    ) -> Published:
+        """Return numbers of the initial volume, the sequential and the simultaneous method."""
+        names = ("initial", "sequential", "simultaneous")
+        errors, squares = (dict(zip(names, values, strict=True)) for values in (relative_error, mse))
+        return cls(better=names[-1], ratio=ratio, relative_error=errors, mse=squares, remark=remark)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SetUp:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from duotomo.io import read_volume
 from duotomo.report.slices import slices
 from duotomo.reproduction.summary import digits
-from duotomo.reproduction.table import TABLE, Row, read_json
+from duotomo.reproduction.table import TABLE, Row, TableHead, read_json
 
 WINDOW_PER_MM = (0.0, 0.12)
 """Attenuation drawn black and white: of the breast's tissues, with room above."""
@@ -34,28 +33,16 @@ class FdaRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FdaTable:
+class FdaTable(TableHead):
     """All algorithms on the FDA's projections.
 
     lesion_center_mm: xyz. true_contrast_per_mm: the least and largest that it can be, as the tissue around
     the lesion is not known.
     """
 
-    experiment: str
-    title: str
-    level: str
-    quick: bool
-    device: str
-    about: Mapping[str, Any]
     lesion_center_mm: tuple[float, float, float]
     true_contrast_per_mm: tuple[float, float]
-    versions: Mapping[str, str]
     rows: tuple[FdaRow, ...]
-
-    @property
-    def name(self) -> str:
-        """Experiment and level, as files are named."""
-        return f"{self.experiment}-{self.level}{'-quick' if self.quick else ''}"
 
 
 def read_fda(folder: Path) -> FdaTable:

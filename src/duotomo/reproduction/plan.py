@@ -9,25 +9,6 @@ from pathlib import Path
 from duotomo.errors import DuotomoError
 
 
-class DataLevel(Enum):
-    """How an experiment's data are made.
-
-    Attributes
-    ----------
-    AS_PUBLISHED
-        On the reconstruction's own grid, without noise, as the paper did, for its own algorithms and for
-        ours.
-    HONEST
-        On a finer grid, with Poisson noise.
-    REAL
-        The same, of bodies that others have made or measured.
-    """
-
-    AS_PUBLISHED = "as-published"
-    HONEST = "honest"
-    REAL = "real"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """What is asked of an experiment.
@@ -78,3 +59,22 @@ class Plan:
                 f"`data`; docs/third_party_data.md says what belongs there and where to get it."
             )
         return self.data
+
+
+class DataLevel(Enum):
+    """How an experiment's data are made.
+
+    Attributes
+    ----------
+    AS_PUBLISHED
+        On the reconstruction's own grid, without noise, as the paper did, for its own algorithms and for
+        ours.
+    HONEST
+        On a finer grid, with Poisson noise.
+    REAL
+        The same, of bodies that others have made or measured.
+    """
+
+    AS_PUBLISHED = "as-published"
+    HONEST = "honest"
+    REAL = "real"

@@ -106,11 +106,8 @@ class TableRow(Errors):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
-    """An experiment at one level: what was compared, and how far each method was off on each case.
-
-    shown: the case whose volumes are in the folder. n_cases: of the experiment; some may not have run yet.
-    """
+class TableHead:
+    """What every table says of its experiment."""
 
     experiment: str
     title: str
@@ -118,17 +115,26 @@ class Table:
     quick: bool
     device: str
     about: Mapping[str, Any]
-    paper: Published | None
     versions: Mapping[str, str]
-    methods: tuple[TableMethod, ...]
-    shown: int
-    n_cases: int
-    rows: tuple[TableRow, ...]
 
     @property
     def name(self) -> str:
         """Experiment and level, as files are named."""
         return f"{self.experiment}-{self.level}{'-quick' if self.quick else ''}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(TableHead):
+    """An experiment at one level: what was compared, and how far each method was off on each case.
+
+    shown: the case whose volumes are in the folder. n_cases: of the experiment; some may not have run yet.
+    """
+
+    paper: Published | None
+    methods: tuple[TableMethod, ...]
+    shown: int
+    n_cases: int
+    rows: tuple[TableRow, ...]
 
     @property
     def n_run(self) -> int:

@@ -149,12 +149,7 @@ TOROID_LARGE_MOTION = Experiment(
 TOROID_RANDOM_MOTIONS = Experiment(
     name="toroid-simultaneous",
     title="Toroid, twenty random affine motions: sequential against simultaneous",
-    paper=Published(
-        better="simultaneous",
-        ratio=31.0,
-        relative_error={"initial": 1.0, "sequential": 0.0057, "simultaneous": 0.0002},
-        mse={"initial": 1.31e6, "sequential": 7.46e3, "simultaneous": 0.24e3},
-    ),
+    paper=Published.of(31.0, (1.0, 0.0057, 0.0002), (1.31e6, 7.46e3, 0.24e3)),
     at=_simultaneous,
 )
 
