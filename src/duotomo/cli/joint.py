@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from duotomo.io import CheckpointFile
     from duotomo.methods import Result, Settings, Study
 
-CHECKPOINT = "checkpoint.h5"
 PANEL = "Estimation"
 
 
@@ -28,6 +27,10 @@ class MethodName(Enum):
     SIMULTANEOUS = "simultaneous"
     ITERATIVE = "iterative"
     SEQUENTIAL = "sequential"
+
+
+CHECKPOINT = "checkpoint.h5"
+"""The file in the folder of a result from which a run can go on."""
 
 
 class SolverName(Enum):

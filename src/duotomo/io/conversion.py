@@ -30,14 +30,14 @@ from duotomo.io.study_file import read_study
 from duotomo.io.volume_file import read_volume, write_volume
 from duotomo.transforms import Motion
 
+_WHERE = "convert"
+
 SCAN_SUFFIXES = (".h5", ".hdf5", ".dcm", ".npy", ".mha")
 VOLUME_SUFFIXES = (".nii.gz", ".nii", ".mha", ".nrrd", ".dcm")
 TRANSFORM_SUFFIXES = (".tfm", ".h5", ".nii.gz", ".nii", ".mha", ".dcm")
 
 PARTS = ("volume", "motion", "inverse", "displacement")
 """Kinds of files of a result that can be converted."""
-
-_WHERE = "convert"
 
 
 @dataclass(frozen=True, kw_only=True)

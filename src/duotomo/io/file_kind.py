@@ -7,8 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from duotomo.errors import DuotomoError
-from duotomo.io.dicom.header import is_dicom, quiet, read_dataset
+from duotomo.io.dicom.header import is_dicom, quiet, read_dataset, reading_dicom
 from duotomo.io.dicom.registration import DEFORMABLE, SPATIAL
 from duotomo.io.dicom.tomosynthesis_reader import SOP_CLASS
 from duotomo.io.hdf5 import SUFFIXES as HDF5
@@ -106,15 +105,8 @@ def is_study(path: Path) -> bool:
 
 def dicom_header(where: str, path: Path) -> Any:
     """Return the attributes of a DICOM file, without its pixels."""
-    try:
+    with reading_dicom(where, path, lambda error: type(error).__name__):
         return read_dataset(path, pixels=False)
-    except DuotomoError as error:
-        raise FileError(f"{where}: {path}: {error}") from error
-    except Exception as error:  # pydicom has many
-        raise FileError(
-            f"{where}: {path}: expected a DICOM file that can be read; got: {type(error).__name__}. "
-            f"Check that the file is complete."
-        ) from error
 
 
 def sop_class(header: Any) -> str:

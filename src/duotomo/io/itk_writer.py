@@ -51,7 +51,8 @@ def write_transform(path: AnyPath, motion: Motion, *, grid: VolumeGrid | None = 
     Raises
     ------
     FileError
-        If the name has another suffix, or there is no place for the file.
+        If the suffix is another, or the file cannot be written: its folder is not there, or its disk has no
+        room.
 
     Examples
     --------

@@ -33,7 +33,7 @@ def write_study(path: AnyPath, study: Study) -> None:
     Raises
     ------
     FileError
-        If the file cannot be written.
+        As for `write_scan`.
 
     Examples
     --------

@@ -39,23 +39,18 @@ PIVOT = Supplied(source_to_pivot_mm=620.0)
 @settings(max_examples=25)
 @given(
     n_views=st.integers(1, 5),
-    angle=st.floats(0.05, 0.8),
-    tilt=st.floats(0, 0.2),
-    distance=st.floats(500, 800),
-    pivot=st.floats(0, 80),
-    source_y=st.floats(-5, 30),
+    angles=st.tuples(st.floats(0.05, 0.8), st.floats(0, 0.2)),
+    lengths=st.tuples(st.floats(500, 800), st.floats(0, 80), st.floats(-5, 30)),
     side=st.sampled_from("LR"),
 )
 def test_the_standards_attributes_carry_every_tilting_arc(
     tmp_path_factory: pytest.TempPathFactory,
     n_views: int,
-    angle: float,
-    tilt: float,
-    distance: float,
-    pivot: float,
-    source_y: float,
+    angles: tuple[float, float],
+    lengths: tuple[float, float, float],
     side: str,
 ) -> None:
+    (angle, tilt), (distance, pivot, source_y) = angles, lengths
     path = tmp_path_factory.mktemp("scan") / "scan.dcm"
     scan = Acquisition.arc(
         n_views=n_views,

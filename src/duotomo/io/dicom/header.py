@@ -6,14 +6,15 @@ import logging
 import math
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from duotomo.errors import DuotomoError
 from duotomo.io.libraries import pydicom
-from duotomo.io.paths import FileError
+from duotomo.io.paths import AnyPath, FileError, naming
 from duotomo.io.size_check import MAX_BYTES, in_words
 
 DEFLATED = "1.2.840.10008.1.2.1.99"
@@ -60,6 +61,22 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logger.propagate = propagate
+
+
+@contextmanager
+def reading_dicom(where: str, path: AnyPath, said: Callable[[Exception], str]) -> Iterator[None]:
+    """Let every error name the function and the file. said: what is told of an error of a library."""
+    with naming(where, path):
+        try:
+            with quiet():
+                yield
+        except DuotomoError:
+            raise
+        except Exception as error:  # pydicom has many, and damaged attributes fail in ways of their own
+            raise FileError(
+                f"expected a DICOM file that can be read; got: {said(error)}. "
+                f"Check that the file is complete."
+            ) from error
 
 
 def is_dicom(path: Path) -> bool:

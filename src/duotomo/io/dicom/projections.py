@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from duotomo.errors import DuotomoError, GeometryError
+from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition
 from duotomo.io.dicom.frames import check_pixels, frame_count, frame_shape, read_frames
 from duotomo.io.dicom.header import (
@@ -18,8 +18,8 @@ from duotomo.io.dicom.header import (
     common_text,
     is_dicom,
     missing,
-    quiet,
     read_dataset,
+    reading_dicom,
     title,
 )
 from duotomo.io.dicom.identity import Identity
@@ -79,19 +79,13 @@ def read_dicom_scan(path: AnyPath, supplied: Supplied | None = None, *, max_byte
     FileError
         If the file is damaged, of another kind, or does not say enough.
     """
-    where, path = "read_dicom_scan", Path(path)
-    try:
-        with quiet():
-            files = _files(path)
-            headers = [_header(file, max_bytes) for file in files]
-            return _scan(files, headers, supplied or Supplied(), max_bytes)
-    except DuotomoError as error:
-        raise FileError(f"{where}: {path}: {error}") from error
-    except Exception as error:  # damaged attributes fail in ways of their own
-        raise FileError(
-            f"{where}: {path}: expected a DICOM file that can be read; got: {type(error).__name__}, "
-            f"{reason(error)[:120]}. Check that the file is complete."
-        ) from error
+    path = Path(path)
+    with reading_dicom(
+        "read_dicom_scan", path, lambda error: f"{type(error).__name__}, {reason(error)[:120]}"
+    ):
+        files = _files(path)
+        headers = [_header(file, max_bytes) for file in files]
+        return _scan(files, headers, supplied or Supplied(), max_bytes)
 
 
 def _files(path: Path) -> list[Path]:

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.frames import check_pixels, frame_count, read_frames
-from duotomo.io.dicom.header import ViewAttributes, quiet, read_dataset, title
+from duotomo.io.dicom.header import ViewAttributes, read_dataset, reading_dicom, title
 from duotomo.io.paths import AnyPath, FileError, reason, source
 from duotomo.io.patient_frame import Placement, lps, place
 from duotomo.io.size_check import MAX_BYTES
@@ -65,21 +64,13 @@ def read_tomosynthesis(
     """
     where = "read_tomosynthesis"
     path = source(where, path, ("",))
-    try:
-        with quiet():
-            placement = _placement(path, voxel_mm, max_bytes)
+    with reading_dicom(where, path, reason):
+        placement = _placement(path, voxel_mm, max_bytes)
         if placement.turn is not None:
             raise FileError(
                 f"expected frames along the machine's axes; got {title('ImageOrientationPatient')} with the "
                 f"directions {placement.turn.round(4).tolist()}. Resample the image."
             )
-    except DuotomoError as error:
-        raise FileError(f"{where}: {path}: {error}") from error
-    except Exception as error:  # pydicom has many
-        raise FileError(
-            f"{where}: {path}: expected a DICOM file that can be read; got: {reason(error)}. "
-            f"Check that the file is complete."
-        ) from error
     return torch.from_numpy(placement.vectors[0]), placement.grid
 
 
