@@ -98,7 +98,7 @@ def pixel_to_world(acquisition: Acquisition, index_vu: ArrayLike) -> Floats:
     acquisition : Acquisition
         The scan.
     index_vu : array_like
-        (..., vu), fractions allowed.
+        Of pixels, (..., vu); a fraction lies between their centres.
 
     Returns
     -------

@@ -56,9 +56,9 @@ def draw_montage(
 
     Examples
     --------
-    >>> grid = VolumeGrid.on_detector((4, 5, 6), (1.0, 1.0, 1.0))
     >>> import numpy as np
-    >>> figure = draw_montage(volume=np.ones((4, 5, 6)), grid=grid, unit="1/mm", every=2)
+    >>> volume, grid = np.ones((4, 5, 6)), VolumeGrid.on_detector((4, 5, 6), (1.0, 1.0, 1.0))
+    >>> figure = draw_montage(volume=volume, grid=grid, unit="1/mm", every=2)
     >>> [axes.get_title() for axes in figure.axes[:2]]
     ['z = 0.5 mm', '2.5']
     """

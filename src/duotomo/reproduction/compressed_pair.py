@@ -192,11 +192,11 @@ def _at(plan: Plan) -> SetUp:
 COMPRESSED_PAIR = Experiment(
     name=NAME,
     title="One breast under two compressions",
+    at=_at,
     paper=Published.of(
         1.14,
         (1.0, 0.0058, 0.0051),
         (5.32e6, 3.68e4, 3.22e4),
         "The paper's row contradicts itself: 3.68e4 / 5.32e6 is 0.0069, not 0.0058.",
     ),
-    at=_at,
 )
