@@ -39,7 +39,8 @@ def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None)
     except GeometryError:
         # The visits share no volume unless they are moved.
         return guessed
-    better = min(guessed, rested, key=_objective)
+    finished = [state for state in (guessed, rested) if state.status is not Status.DIVERGED]
+    better = min(finished, key=lambda state: state.history[-1].objective, default=guessed)
     return replace(
         better,
         applications=guessed.applications + rested.applications,
@@ -55,7 +56,3 @@ def _differ(study: Study, stage: Stage) -> bool:
 def _through(study: Study, settings: Settings, on_step: OnStep | None) -> State:
     runner = Runner(study, settings, on_step=on_step)
     return runner.run(runner.first_state())
-
-
-def _objective(state: State) -> float:
-    return math.inf if state.status is Status.DIVERGED else state.history[-1].objective

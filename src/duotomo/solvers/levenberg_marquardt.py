@@ -103,7 +103,8 @@ class LevenbergMarquardt(Descent[FewParameters]):
             ratio = (value - trial_value) / decrease
             if ratio > 0:
                 trial_value, trial_gradient, trial_matrix = objective.normal_equations(trial)
-                finite = _finite(trial_value, trial_gradient, trial_matrix)
+                known = torch.cat([trial_gradient, trial_matrix.flatten()])
+                finite = math.isfinite(trial_value) and bool(torch.isfinite(known).all())
             else:
                 finite = math.isfinite(trial_value)
             if not (finite and ratio > 0):
@@ -150,7 +151,3 @@ def _step(gradient: torch.Tensor, matrix: torch.Tensor, damping: float) -> torch
     inverse = torch.where(known, 1 / torch.where(known, values + damping, 1.0), 0.0)
     step: torch.Tensor = -unit * (vectors @ (inverse * (vectors.T @ (unit * gradient))))
     return step
-
-
-def _finite(value: float, gradient: torch.Tensor, matrix: torch.Tensor) -> bool:
-    return math.isfinite(value) and bool(torch.isfinite(gradient).all() and torch.isfinite(matrix).all())
