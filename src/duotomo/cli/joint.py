@@ -58,7 +58,10 @@ class Estimation:
         int | None, typer.Option(min=1, help="Most steps of every stage.", rich_help_panel=PANEL)
     ] = None
     total_variation: Annotated[
-        float | None, typer.Option(min=0, help="Pull of the prior, in units of noise.", rich_help_panel=PANEL)
+        float | None,
+        typer.Option(
+            min=0, help="Weight of total variation, in units of the noise gradient.", rich_help_panel=PANEL
+        ),
     ] = None
     bending: Annotated[
         float | None, typer.Option(min=0, help="Stiffness of a B-spline.", rich_help_panel=PANEL)
