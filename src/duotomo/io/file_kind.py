@@ -13,7 +13,7 @@ from duotomo.io.dicom.tomosynthesis_reader import SOP_CLASS
 from duotomo.io.hdf5 import SUFFIXES as HDF5
 from duotomo.io.hdf5 import opened, stated_format
 from duotomo.io.images import READERS, n_components
-from duotomo.io.paths import AnyPath, FileError, naming
+from duotomo.io.paths import AnyPath, FileError, geometries_beside, naming
 from duotomo.io.result_index import has_result
 
 IMAGES = tuple(READERS)
@@ -138,13 +138,7 @@ def _hdf5(where: str, path: Path) -> FileKind:
 
 
 def _image(where: str, path: Path, *, with_geometry: bool) -> FileKind:
-    if with_geometry or _geometry_beside(path):
+    if with_geometry or geometries_beside(path, IMAGES):
         return FileKind.SCAN
     with naming(where, path):
         return FileKind.DISPLACEMENT if n_components(path) == 3 else FileKind.VOLUME
-
-
-def _geometry_beside(path: Path) -> bool:
-    suffix = next(suffix for suffix in IMAGES if path.name.lower().endswith(suffix))
-    stem = path.name[: -len(suffix)]
-    return any(path.with_name(f"{stem}.{kind}").is_file() for kind in ("json", "xml"))

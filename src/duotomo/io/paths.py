@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -32,6 +32,13 @@ def target(where: str, path: AnyPath, suffixes: Sequence[str]) -> Path:
     if path.is_dir():
         raise FileError(f"{where}: expected the path of a file; got {path}, which is a folder. Add a name.")
     return path
+
+
+def geometries_beside(path: Path, suffixes: Iterable[str]) -> list[Path]:
+    """Return NAME.json and NAME.xml beside NAME.mha, where they are there. suffixes: such as `.mha`."""
+    suffix = next(suffix for suffix in suffixes if path.name.lower().endswith(suffix))
+    stem = path.name[: -len(suffix)]
+    return [near for kind in ("json", "xml") if (near := path.with_name(f"{stem}.{kind}")).is_file()]
 
 
 def make_folder(where: str, folder: Path, *, choice: str = "place") -> None:

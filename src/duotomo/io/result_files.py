@@ -84,7 +84,8 @@ def result_files(
             files[f"{name}.{kind.value}"] = _copy(name, partial(write_volume, volume=volume, grid=grid))
     if ResultFormat.DICOM in formats:
         files |= _dicom_files(where, result, volumes, identities)
-    files[HISTORY] = ResultFile(kind="history", about="the steps of the run", write=partial(_history, result))
+    history = partial(write_text, text=history_text(result.history))
+    files[HISTORY] = ResultFile(kind="history", about="the steps of the run", write=history)
     _check_names(where, result.others, files)
     return files
 
@@ -205,9 +206,10 @@ def _copy(name: str, write: Callable[[Path], None]) -> ResultFile:
     return ResultFile(kind="copy", about=f"the same as {name}.nii.gz", write=write)
 
 
-def _history(result: Result, path: Path) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a file of text; an older one is replaced once the new one is complete."""
     with durable("write_result", path) as fresh:
-        fresh.write_text(history_text(result.history), encoding="utf-8")
+        fresh.write_text(text, encoding="utf-8")
 
 
 def _check_names(where: str, others: Mapping[str, torch.Tensor], files: Mapping[str, ResultFile]) -> None:

@@ -6,6 +6,7 @@ import json
 import platform
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ import duotomo
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.identity import Identity
-from duotomo.io.durable import clear, durable, fresh_staging, publish, staged
+from duotomo.io.durable import clear, fresh_staging, publish, staged
 from duotomo.io.paths import AnyPath, FileError
-from duotomo.io.result_files import README, ResultFile, result_files
+from duotomo.io.result_files import README, ResultFile, result_files, write_text
 from duotomo.io.result_format import ResultFormat, inverse_file, motion_file, readme_text
 from duotomo.io.result_index import INDEX, has_result, read_index, sha256_of, write_index
 from duotomo.methods.registration import reference_to_moving
@@ -123,7 +124,8 @@ def write_result(
         formats=formats,
         identities=identities,
     )
-    files[README] = _readme(result, files)
+    explain = partial(write_text, text=readme_text(result, files))
+    files[README] = ResultFile(kind="readme", about="this text", write=explain)
     _check_places(where, folder, files)
     content = {
         "generation": older["generation"] + 1,
@@ -174,16 +176,6 @@ def _inverse(motion: Motion, grid: VolumeGrid) -> Inverse:
         # That a motion folds stands in the index and in the text beside it.
         warnings.simplefilter("ignore", RuntimeWarning)
         return reference_to_moving(Motion(motion.transform, motion.params.detach().cpu()), grid=grid)
-
-
-def _readme(result: Result, files: Mapping[str, ResultFile]) -> ResultFile:
-    text = readme_text(result, files)
-
-    def write(path: Path) -> None:
-        with durable("write_result", path) as fresh:
-            fresh.write_text(text, encoding="utf-8")
-
-    return ResultFile(kind="readme", about="this text", write=write)
 
 
 def _check_places(where: str, folder: Path, files: Mapping[str, ResultFile]) -> None:

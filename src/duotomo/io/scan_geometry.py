@@ -12,7 +12,7 @@ import numpy as np
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import MACHINES, Acquisition
-from duotomo.io.paths import FileError
+from duotomo.io.paths import FileError, geometries_beside
 from duotomo.io.scan_options import Supplied
 from duotomo.io.scan_rtk import read_rtk_geometry
 from duotomo.io.stacks import READERS, Stack
@@ -64,7 +64,10 @@ def place_stack(stack: Stack, path: Path, supplied: Supplied) -> ScanGeometry:
         missing = ", ".join(name for name in names if name not in given)
         raise GeometryError(f"expected {', '.join(names)} together; got no {missing}. Give them too.")
     else:
-        placed = _from_file(stack, supplied.geometry or _beside(path))
+        geometry = supplied.geometry or _beside(path)
+        if geometry is None:
+            raise GeometryError(f"expected a geometry for a {stack.format}; got none. {_HOW}.")
+        placed = read_geometry(geometry, stack)
     check_axes(stack.array.shape, placed.acquisition)
     return replace(placed, warnings=(*placed.warnings, *_spacing_warning(stack, placed.acquisition)))
 
@@ -176,17 +179,9 @@ def _rtk(path: Path, stack: Stack) -> ScanGeometry:
     )
 
 
-def _from_file(stack: Stack, geometry: Path | None) -> ScanGeometry:
-    if geometry is None:
-        raise GeometryError(f"expected a geometry for a {stack.format}; got none. {_HOW}.")
-    return read_geometry(geometry, stack)
-
-
 def _beside(path: Path) -> Path | None:
     """Return NAME.json or NAME.xml beside NAME.mha, if one of them is there."""
-    suffix = next(suffix for suffix in READERS if path.name.lower().endswith(suffix))
-    stem = path.name[: -len(suffix)]
-    found = [near for kind in ("json", "xml") if (near := path.with_name(f"{stem}.{kind}")).is_file()]
+    found = geometries_beside(path, READERS)
     if len(found) > 1:
         raise GeometryError(
             f"expected one geometry beside {path.name}; got {found[0].name} and {found[1].name}. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -52,7 +53,13 @@ def write_study(path: AnyPath, study: Study) -> None:
         put_text(file.create_group("grid"), "json", study.grid.to_json())
         visits = file.create_group("visits")
         for number, visit in enumerate(study.visits):
-            _put_visit(visits.create_group(str(number)), visit)
+            group = visits.create_group(str(number))
+            put_text(group, "acquisition", visit.acquisition.to_json())
+            if visit.grid is not None:
+                put_text(group, "grid", visit.grid.to_json())
+            put(group, "projections", visit.projections)
+            if visit.weights is not None:
+                put(group, "weights", visit.weights)
 
 
 def read_study(path: AnyPath, device: torch.device | str = "cpu") -> Study:
@@ -83,15 +90,6 @@ def read_study(path: AnyPath, device: torch.device | str = "cpu") -> Study:
         return Study(grid=grid, visits=tuple(_on(device, visit) for visit in visits))
 
 
-def _put_visit(group: Any, visit: Visit) -> None:
-    put_text(group, "acquisition", visit.acquisition.to_json())
-    if visit.grid is not None:
-        put_text(group, "grid", visit.grid.to_json())
-    put(group, "projections", visit.projections)
-    if visit.weights is not None:
-        put(group, "weights", visit.weights)
-
-
 def _visit(group: Any) -> Visit:
     return Visit(
         projections=tensor(group, "projections", _AXES),
@@ -102,9 +100,5 @@ def _visit(group: Any) -> Visit:
 
 
 def _on(device: torch.device | str, visit: Visit) -> Visit:
-    return Visit(
-        projections=visit.projections.to(device),
-        acquisition=visit.acquisition,
-        weights=None if visit.weights is None else visit.weights.to(device),
-        grid=visit.grid,
-    )
+    weights = None if visit.weights is None else visit.weights.to(device)
+    return replace(visit, projections=visit.projections.to(device), weights=weights)

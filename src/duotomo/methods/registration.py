@@ -285,8 +285,8 @@ def _centroid_mm(volume: torch.Tensor, grid: VolumeGrid) -> torch.Tensor:
         weights = positive.sum(dim=others, dtype=torch.float64).cpu()
         if not float(weights.sum()) > 0:
             raise DuotomoError(
-                "centered_motion: expected a volume with positive values; got none. Check the file: attenuation "
-                "is positive."
+                "centered_motion: expected a volume with positive values; got none. Check the file: "
+                "attenuation is positive."
             )
         index = torch.arange(len(weights), dtype=torch.float64) + 0.5
         mean = float((index * weights).sum() / weights.sum())
