@@ -8,21 +8,10 @@ import pytest
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.transforms import (
-    Affine,
-    BSpline,
-    Composition,
-    DisplacementField,
-    Motion,
-    Rigid,
-    Transform,
-    Translation,
-    Velocity,
-    folding,
-    invert,
-    invert_points,
-)
-from duotomo.transforms.inversion import InverseStatus
+from duotomo.transforms import Affine, BSpline, Composition, Motion, Rigid, Transform, Translation, Velocity
+from duotomo.transforms.deformation import folding
+from duotomo.transforms.displacement_field import DisplacementField
+from duotomo.transforms.inversion import InverseStatus, invert, invert_points
 from tests.cases.transforms import MOVING, REFERENCE, centers_mm, draw_params, normal
 
 GRID = VolumeGrid.on_detector((12, 14, 16), (1.0, 0.9, 0.8))

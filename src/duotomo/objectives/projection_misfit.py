@@ -177,7 +177,7 @@ def photon_weights(projections: torch.Tensor, photons: float) -> torch.Tensor:
     Raises
     ------
     DuotomoError
-        If the photons are not positive and finite.
+        If `photons` is not positive, or infinite.
 
     Examples
     --------

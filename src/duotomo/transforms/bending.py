@@ -21,7 +21,7 @@ class BendingEnergy:
     Parameters
     ----------
     spline : LatticeTransform
-        Transform whose coefficients are penalised, such as a `BSpline`.
+        Whose splines are u, such as a `BSpline`; of a `Velocity` they are the velocities.
 
     Examples
     --------
