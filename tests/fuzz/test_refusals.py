@@ -59,7 +59,7 @@ NEVER = r"to need at most .*; got a header that asks for"
             "mat packed/goes on",
             "s.mat",
             read_scan,
-            r"\d+ bytes in a packed array of s\.mat; got more",
+            r"expected \d+ bytes in a packed array of s\.mat; got more",
         ),
         (
             "tiff packed/page",
