@@ -77,7 +77,7 @@ def test_two_dicom_scans_become_a_result(programs: Path, tmp_path: Path) -> None
     out = tmp_path / "result"
     options = ("--transform", "translation", "--voxel", "2,2,2", "--dicom", "--out", out)
     run(programs / "duotomo", "joint", *write_scans(tmp_path), *options)
-    (transform,) = out.glob("transform_*.tfm")
+    transform = out / "visit_2_to_reference.tfm"
     moved_lps_mm = simpleitk().ReadTransform(str(transform)).TransformPoint((0.0, 0.0, 0.0))
     assert moved_lps_mm == pytest.approx((-SHIFT_MM[0], -SHIFT_MM[1], SHIFT_MM[2]), abs=0.5)
     assert (out / "report.html").is_file()
