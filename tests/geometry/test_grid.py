@@ -130,3 +130,16 @@ def test_slabs_are_slices_of_the_grid() -> None:
     for start, stop in ((3, 3), (-1, 2), (0, 8)):
         with pytest.raises(GeometryError, match=f"expected 0 <= start < stop <= 7; got {start} and {stop}"):
             grid.slab(start, stop)
+
+
+@given(grid=grids(), most_voxels=st.integers(1, 500))
+def test_a_grid_is_coarsened_no_further_than_needed(grid: VolumeGrid, most_voxels: int) -> None:
+    coarse = grid.coarsened_to(most_voxels)
+    assert coarse.n_voxels <= most_voxels
+    assert coarse.low_mm == pytest.approx(grid.low_mm)
+    if grid.n_voxels <= most_voxels:
+        assert coarse == grid
+    else:
+        factor = round(coarse.spacing_mm[0] / grid.spacing_mm[0])
+        assert coarse == grid.coarsen(factor)
+        assert grid.coarsen(factor - 1).n_voxels > most_voxels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from math import prod, radians
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -14,23 +14,17 @@ import torch
 
 import duotomo
 from duotomo.errors import DtypeError, DuotomoError
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.objectives import ProjectionMisfit
 from duotomo.operators import Projector
 from duotomo.solvers import Cgls
 from duotomo.transforms import Rigid
+from tests.cases.scans import arc
 
 linalg = pytest.importorskip("scipy.sparse.linalg")
 
 GRID = VolumeGrid.on_detector((5, 6, 7), (2.0, 2.0, 2.0), gap_mm=4.0)
-SCAN = Acquisition.arc(
-    n_views=5,
-    angle_range_rad=radians(50),
-    source_to_detector_mm=300.0,
-    pivot_height_mm=0.0,
-    detector_shape=(8, 14),
-    pixel_spacing_mm=(2.0, 2.0),
-)
+SCAN = arc((8, 14), 2.0, n_views=5, degrees=50, source_to_detector_mm=300.0)
 A = Projector(grid=GRID, acquisition=SCAN)
 
 

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from math import radians
-
 import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.operators import Projector
 from duotomo.reconstruct import LeastSquares, TvLeastSquares, reconstruct
+from tests.cases.scans import arc
 from tests.reconstruct.visit import DATA, GRID, SCAN, error
 
 SMALL = VolumeGrid.on_detector((3, 4, 4), (4.0, 4.0, 4.0), gap_mm=4.0)
-WIDE = Acquisition.arc(
-    n_views=15,
-    angle_range_rad=radians(120),
-    source_to_detector_mm=200.0,
-    pivot_height_mm=0.0,
-    detector_shape=(12, 30),
-    pixel_spacing_mm=(2.0, 2.0),
-)
+WIDE = arc((12, 30), 2.0, n_views=15, degrees=120, source_to_detector_mm=200.0)
 
 
 def total_variation(volume: torch.Tensor) -> float:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from math import radians
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
 
-from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.geometry import VolumeGrid
 from duotomo.phantoms import Ellipsoid, EllipticCylinder
 from duotomo.simulate import scan
+from tests.cases.scans import arc
 
 GRID = VolumeGrid.on_detector((8, 14, 16), (4.0, 3.0, 3.0), gap_mm=6.0)
-SCAN = Acquisition.arc(
-    n_views=9,
-    angle_range_rad=radians(50),
-    source_to_detector_mm=660.0,
-    pivot_height_mm=0.0,
-    detector_shape=(20, 32),
-    pixel_spacing_mm=(2.5, 2.5),
-)
+SCAN = arc((20, 32), 2.5, n_views=9, degrees=50)
 PHOTONS = 2e4
 
 

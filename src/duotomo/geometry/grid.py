@@ -151,6 +151,29 @@ class VolumeGrid(AsJson):
         d_z, d_y, d_x = (d / f for d, f in zip(self.spacing_mm, by, strict=True))
         return self._from_low_corner((n_z, n_y, n_x), (d_z, d_y, d_x))
 
+    def coarsened_to(self, most_voxels: int) -> VolumeGrid:
+        """Return a grid over the same box, coarsened until few enough voxels are left.
+
+        Parameters
+        ----------
+        most_voxels : int
+            At most so many, 1 or more.
+
+        Returns
+        -------
+        VolumeGrid
+            This grid itself, if it has no more.
+
+        Examples
+        --------
+        >>> VolumeGrid.on_detector((8, 8, 8), (1, 1, 1)).coarsened_to(100).shape
+        (4, 4, 4)
+        """
+        factor = 1
+        while self.coarsen(factor).n_voxels > max(1, most_voxels):
+            factor += 1
+        return self.coarsen(factor)
+
     def slab(self, start: int, stop: int) -> VolumeGrid:
         """Return some slices of this grid, for work that is done piece by piece.
 

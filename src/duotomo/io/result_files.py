@@ -94,14 +94,6 @@ MOST_VECTORS = 2_000_000
 """A displacement image has at most about so many voxels; the transform beside it is exact everywhere."""
 
 
-def few_enough(grid: VolumeGrid) -> VolumeGrid:
-    """Return a grid over the same box, coarsened until few enough voxels are left."""
-    factor = 1
-    while grid.coarsen(factor).n_voxels > MOST_VECTORS:
-        factor += 1
-    return grid.coarsen(factor)
-
-
 def _motion_files(
     visit: int,
     motion: Motion,
@@ -126,7 +118,7 @@ def _motion_files(
         files[f"visit_{visit}_to_reference_displacement.nii.gz"] = ResultFile(
             kind="displacement",
             about=f"how far that takes the voxels of visit {visit}, in mm, as vectors for ITK",
-            write=partial(write_displacement, motion=motion, grid=few_enough(moving_grid)),
+            write=partial(write_displacement, motion=motion, grid=moving_grid.coarsened_to(MOST_VECTORS)),
         )
     return files
 
@@ -160,7 +152,11 @@ def _dicom_files(
     }
     for visit, (motion, identity) in enumerate(zip(result.motions, known[1:], strict=True), start=2):
         write = partial(
-            write_registration, motion=motion, grid=few_enough(result.grid), fixed=known[0], moving=identity
+            write_registration,
+            motion=motion,
+            grid=result.grid.coarsened_to(MOST_VECTORS),
+            fixed=known[0],
+            moving=identity,
         )
         about = f"shows visit {visit} on the reference in a DICOM viewer"
         files[f"visit_{visit}_to_reference.dcm"] = ResultFile(kind="registration", about=about, write=write)

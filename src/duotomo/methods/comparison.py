@@ -54,11 +54,11 @@ def with_visits_alone(
         # Its volume is made from the reference alone.
         return replace(result, others={REFERENCE: result.volume, **result.others})
     volumes: dict[int, torch.Tensor] = {}
+    short = replace(settings, stages=volume_stages(settings))
     for place, index in enumerate(wanted):
-        first = place * len(volume_stages(settings))
+        first = place * len(short.stages)
         alone = one_visit(study, index)
         watch = None if on_step is None else _named(on_step, f"visit {index + 1} alone, ", first)
-        short = replace(settings, stages=volume_stages(settings))
         volumes[index] = with_known_motion(alone, short, (), on_step=watch).volume
     others, grids = dict(result.others), dict(result.grids)
     others[REFERENCE] = volumes[0]

@@ -144,7 +144,10 @@ def moved(
     if not bool(tissue.any()):
         tissue = torch.ones_like(tissue)
     n_folded, least, total_mm, largest_mm = 0, math.inf, 0.0, 0.0
-    for start, slab in _slabs(moving_grid):
+    n_z, n_y, n_x = moving_grid.shape
+    n_slices = max(1, MOST_AT_ONCE // (n_y * n_x))
+    for start in range(0, n_z, n_slices):
+        slab = moving_grid.slab(start, min(start + n_slices, n_z))
         folds = folding(motion, slab)
         n_folded, least = n_folded + folds.n_folded, min(least, folds.lowest_determinant)
         inside = tissue[start : start + slab.shape[0]]
@@ -158,19 +161,6 @@ def moved(
         mean_mm=total_mm / int(tissue.sum()),
         largest_mm=largest_mm,
     )
-
-
-def _slabs(grid: VolumeGrid) -> list[tuple[int, VolumeGrid]]:
-    """Return pieces of a grid along z, each with the number of its first slice."""
-    n_z, n_y, n_x = grid.shape
-    step = max(1, MOST_AT_ONCE // (n_y * n_x))
-    pieces = []
-    for start in range(0, n_z, step):
-        n = min(step, n_z - start)
-        center = grid.low_mm[0] + (start + n / 2) * grid.spacing_mm[0], grid.center_mm[1], grid.center_mm[2]
-        piece = VolumeGrid(shape=(n, n_y, n_x), spacing_mm=grid.spacing_mm, center_mm=center)
-        pieces.append((start, piece))
-    return pieces
 
 
 def _typical(volume: torch.Tensor) -> float:

@@ -16,7 +16,6 @@ from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Settings
 from duotomo.objectives import CrossCorrelation, Objective, SumOfSquares
 from duotomo.objectives.priors.bending import bending_priors, sign_form
-from duotomo.operators import Warp
 from duotomo.solvers import GaussNewton, LevenbergMarquardt, Solution, Step
 from duotomo.solvers.history import OnStep
 from duotomo.transforms import Inverse, Motion, Transform, Translation, invert
@@ -233,12 +232,8 @@ def resample_to_reference(
     torch.Tensor
         (z, y, x) on `grid`, in 1/mm.
     """
-    return moving_to_reference_warp(motion, grid=grid, moving_grid=moving_grid)(volume)
-
-
-def moving_to_reference_warp(motion: Motion, *, grid: VolumeGrid, moving_grid: VolumeGrid) -> Warp:
-    """Return the operator `f_2 -> f_2(T^-1(.))`, from the moving grid to that of the reference."""
-    return reference_to_moving(motion, grid=grid).motion.warp(moving_grid, grid)
+    warp = reference_to_moving(motion, grid=grid).motion.warp(moving_grid, grid)
+    return warp(volume)
 
 
 def reference_to_moving(motion: Motion, *, grid: VolumeGrid) -> Inverse:

@@ -24,20 +24,12 @@ N_STEPS, N_INNER, TOLERANCE = 8, 40, 1e-10
 Maps = Callable[[torch.Tensor], Sequence[ElementaryMap]]
 
 
-def few_voxels(grid: VolumeGrid) -> VolumeGrid:
-    """Return a grid over the same box, coarsened to few enough voxels for a fit."""
-    factor = 1
-    while grid.coarsen(factor).n_voxels > MOST_POINTS:
-        factor += 1
-    return grid.coarsen(factor)
-
-
 def fitted_params(maps: Maps, grid: VolumeGrid, n_params: int, motion: Motion) -> torch.Tensor:
     """Return the parameters that minimise `sum over points of |T(params)(x) - S(x)|^2`, S the motion.
 
     Gauss-Newton from the identity, its normal equations solved by conjugate gradients: no matrix is made.
     """
-    coarse = few_voxels(grid)
+    coarse = grid.coarsened_to(MOST_POINTS)
     points_mm = MatrixMap(matrix=index_matrix(coarse)[:3]).points(voxels(coarse.shape)).reshape(-1, 3)
     target_mm = motion.points(points_mm).detach()
 

@@ -10,7 +10,7 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.warp.reference import lattice_values, spline_weights, voxels
 from duotomo.transforms.bspline import BSpline
-from duotomo.transforms.fitting import few_voxels
+from duotomo.transforms.fitting import MOST_POINTS
 from duotomo.transforms.lattice_transform import LatticeTransform, control_lattice
 from duotomo.transforms.maps import LatticeMap, grid_displacement
 from duotomo.transforms.motion import Motion
@@ -94,7 +94,7 @@ class Velocity(LatticeTransform):
 
     def nearest_params(self, motion: Motion) -> torch.Tensor:
         spline = BSpline(self.grid, self.lattice)
-        grid = few_voxels(self.grid)
+        grid = self.grid.coarsened_to(MOST_POINTS)
         params = spline.fit(motion.displacement(grid), grid).params
         for _ in range(N_CORRECTIONS):
             # exp(v + w) is exp(w) exp(v) but for their commutator: w is what S exp(-v) still moves.
