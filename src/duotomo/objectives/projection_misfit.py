@@ -8,6 +8,7 @@ import torch
 
 from duotomo.errors import DuotomoError, check_same, check_tensor
 from duotomo.objectives.norms import half_norm_sq
+from duotomo.objectives.nuisance import Nuisance, NuisanceFilter, ViewErrors
 from duotomo.objectives.objective import Objective, Product
 from duotomo.operators import LinearOperator, Weighting
 from duotomo.operators.counted import Counted
@@ -19,6 +20,10 @@ class ProjectionMisfit(Objective):
     With w the inverse variance of each ray, this is the negative log likelihood of Gaussian noise, but for a
     constant. A value costs one application of A, a gradient one more, a curvature product two.
 
+    With `nuisance`, every view has an unknown gain a and offset b, over which F is minimised in closed form:
+    `F(f) = min over a, b of 1/2 sum of w (A f - p - b_v - a_v p)^2 + their priors`, which is quadratic in f
+    as well, `F(f) = 1/2 |R sqrt(w) (A f - p)|^2`. R is that of `NuisanceFilter`, and 1 otherwise.
+
     Parameters
     ----------
     operator : LinearOperator
@@ -27,11 +32,15 @@ class ProjectionMisfit(Objective):
         p, (view, v, u): line integrals, of the operator's range.
     weights : torch.Tensor, optional
         w, of the shape of the data; 1 unless given. Zero leaves a ray out.
+    nuisance : Nuisance, optional
+        Standard deviations of gains and offsets of the views, the first axis of the data. Unless given, or if
+        all are zero, the exposure of every view is known.
 
     Raises
     ------
     ShapeError, DtypeError, DeviceError, NonFiniteError
-        If data or weights do not fit the operator or each other.
+        If data or weights do not fit the operator or each other, or there are nuisance parameters and no
+        axis besides that of the views.
     DuotomoError
         If a weight is negative.
 
@@ -44,7 +53,12 @@ class ProjectionMisfit(Objective):
     """
 
     def __init__(
-        self, operator: LinearOperator, data: torch.Tensor, weights: torch.Tensor | None = None
+        self,
+        operator: LinearOperator,
+        data: torch.Tensor,
+        weights: torch.Tensor | None = None,
+        *,
+        nuisance: Nuisance | None = None,
     ) -> None:
         self.operator = Counted.of(operator)
         self.data, self.weights = data, weights
@@ -57,6 +71,8 @@ class ProjectionMisfit(Objective):
             check_same(where, "weights", weights, device=data.device, dtype=data.dtype)
             check_not_negative(where, "weights", weights)
             self._roots = weights.sqrt()
+        self.nuisance = None if nuisance is None or nuisance.is_known else nuisance
+        self._filter = None if self.nuisance is None else NuisanceFilter(self.nuisance, data, self._roots)
 
     def check(self, x: torch.Tensor, name: str = "x") -> None:
         super().check(x, name)
@@ -73,11 +89,10 @@ class ProjectionMisfit(Objective):
         Returns
         -------
         torch.Tensor
-            `sqrt(w) (A x - p)`, of the operator's range.
+            `R sqrt(w) (A x - p)`, of the operator's range.
         """
-        self.check(x)
-        residual = self.operator(x).sub_(self.data)
-        return residual if self._roots is None else residual.mul_(self._roots)
+        residual = self._weighted_residual(x)
+        return residual if self._filter is None else self._filter.apply_(residual)
 
     def columns(self, directions: torch.Tensor) -> torch.Tensor:
         """Return the derivatives of the residual along a batch of directions.
@@ -90,10 +105,39 @@ class ProjectionMisfit(Objective):
         Returns
         -------
         torch.Tensor
-            `sqrt(w) A d`, (..., *range).
+            `R sqrt(w) A d`, (..., *range).
         """
         images = self.operator(directions)
-        return images if self._roots is None else images.mul_(self._roots)
+        if self._roots is not None:
+            images *= self._roots
+        return images if self._filter is None else self._filter.apply_(images)
+
+    def view_errors(self, x: torch.Tensor) -> ViewErrors:
+        """Return the gains and offsets of the views that explain the data best, given a volume.
+
+        They are those over which F is minimised, their priors included, at one application of A.
+
+        Parameters
+        ----------
+        x : torch.Tensor
+            f, of the operator's domain.
+
+        Returns
+        -------
+        ViewErrors
+            Gains and offsets, (view,), such that `A x` is near `(1 + a) p + b`.
+
+        Raises
+        ------
+        DuotomoError
+            If there are no nuisance parameters.
+        """
+        if self._filter is None:
+            raise DuotomoError(
+                "ProjectionMisfit.view_errors: expected a misfit with nuisance parameters; got one whose "
+                "views have known gains and offsets. Pass nuisance=Nuisance(offset=..., gain=...)."
+            )
+        return self._filter.errors(self._weighted_residual(x))
 
     def whitened(self) -> tuple[LinearOperator, torch.Tensor]:
         """Return F as a least-squares problem, `F(x) = 1/2 |B x - b|^2`.
@@ -101,13 +145,17 @@ class ProjectionMisfit(Objective):
         Returns
         -------
         operator : LinearOperator
-            `B = sqrt(W) A`, which counts its applications here.
+            `B = R sqrt(W) A`, which counts its applications here.
         data : torch.Tensor
-            `b = sqrt(w) p`, of the shape of the data.
+            `b = R sqrt(w) p`, of the shape of the data.
         """
-        if self._roots is None:
-            return self.operator, self.data
-        return Weighting(self._roots) @ self.operator, self._roots * self.data
+        operator: LinearOperator = self.operator
+        data = self.data
+        if self._roots is not None:
+            operator, data = Weighting(self._roots) @ operator, self._roots * data
+        if self._filter is not None:
+            operator, data = self._filter @ operator, self._filter(data)
+        return operator, data
 
     def value(self, x: torch.Tensor) -> float:
         return half_norm_sq(self.residual(x))
@@ -115,6 +163,8 @@ class ProjectionMisfit(Objective):
     def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
         residual = self.residual(x)
         value = half_norm_sq(residual)
+        if self._filter is not None:
+            self._filter.apply_(residual)
         if self._roots is not None:
             residual *= self._roots
         return value, self._transposed(residual)
@@ -134,13 +184,26 @@ class ProjectionMisfit(Objective):
         Returns
         -------
         torch.Tensor
-            `A^T w A d`.
+            `A^T w A d`, or `A^T sqrt(w) R^T R sqrt(w) A d`.
         """
         self.check(d, "d")
         image = self.operator(d)
-        if self.weights is not None:
-            image *= self.weights
+        if self._filter is None:
+            if self.weights is not None:
+                image *= self.weights
+            return self._transposed(image)
+        if self._roots is not None:
+            image *= self._roots
+        self._filter.apply_(image, twice=True)
+        if self._roots is not None:
+            image *= self._roots
         return self._transposed(image)
+
+    def _weighted_residual(self, x: torch.Tensor) -> torch.Tensor:
+        """Return `sqrt(w) (A x - p)`, a new tensor."""
+        self.check(x)
+        residual = self.operator(x).sub_(self.data)
+        return residual if self._roots is None else residual.mul_(self._roots)
 
     def _transposed(self, projections: torch.Tensor) -> torch.Tensor:
         # Not through the adjoint's call, which would look for NaN in what was made of checked numbers.

@@ -8,6 +8,7 @@ import torch
 
 from duotomo.errors import GeometryError, ShapeError
 from duotomo.geometry import VolumeGrid
+from duotomo.objectives.nuisance import Nuisance
 from duotomo.objectives.projection_misfit import ProjectionMisfit
 from duotomo.operators import LinearOperator, Warp
 from duotomo.transforms import Transform
@@ -25,6 +26,8 @@ class Term:
         p, line integrals, (view, v, u), without unit.
     weights : torch.Tensor, optional
         w, inverse variance of each ray, (view, v, u); 1 unless given.
+    nuisance : Nuisance, optional
+        Standard deviations of gain and offset of the views, which are minimised out; known unless given.
     transform : Transform, optional
         T, moving_to_reference; none for the visit in whose frame the volume is.
     grid : VolumeGrid, optional
@@ -34,6 +37,7 @@ class Term:
     projector: LinearOperator
     data: torch.Tensor = field(repr=False)
     weights: torch.Tensor | None = field(default=None, repr=False)
+    nuisance: Nuisance | None = None
     transform: Transform | None = None
     grid: VolumeGrid | None = None
 
@@ -59,7 +63,7 @@ class BoundTerm:
                 f"JointMisfit: expected a projector of volumes (z, y, x) = {moving.shape}; got "
                 f"{term.projector!r}. Build it for the visit's grid."
             )
-        self.misfit = ProjectionMisfit(term.projector, term.data, term.weights)
+        self.misfit = ProjectionMisfit(term.projector, term.data, term.weights, nuisance=term.nuisance)
         self.transform, self.reference, self.moving = term.transform, reference, moving
         self.central_step = central_step
         self.n_params = 0 if term.transform is None else term.transform.n_params
