@@ -11,7 +11,7 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid, paper
 from duotomo.operators import Projector, Weighting
 from duotomo.phantoms import Ellipsoid, EllipticCylinder, SheppLogan
-from duotomo.reconstruct.noise import noise_level, total_variation_weight
+from duotomo.reconstruct.noise import estimated_photons, noise_level, total_variation_weight
 from duotomo.simulate import scan
 
 GRID = VolumeGrid.on_detector((16, 24, 24), (3.0, 3.0, 3.0))
@@ -36,11 +36,62 @@ def test_level_of_counted_photons(phantom: EllipticCylinder | Ellipsoid, photons
 
 
 @pytest.mark.parametrize("photons", [2e3, 2e4, 2e5])
-def test_fine_detail_only_raises_the_level(photons: float) -> None:
+def test_fine_detail_is_not_taken_for_noise(photons: float) -> None:
     data = scan(HEAD, GRID, MACHINE, generator=seeded(), photons=photons)
     clean = scan(HEAD, GRID, MACHINE, generator=seeded(), photons=1e12)
     expected = math.sqrt(float(torch.exp(clean[clean > 0.01 * clean.max()]).mean()) / photons)
-    assert expected * 0.9 < noise_level(data) < expected + 0.01
+    assert noise_level(data) == pytest.approx(expected, rel=0.1)
+    found = estimated_photons(data)
+    assert found == pytest.approx(photons, rel=0.1)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_air_that_was_replaced_is_not_looked_at(masked: bool) -> None:
+    data = scan(BREAST, GRID, MACHINE, generator=seeded(), photons=2e4)
+    replaced = data.clamp(min=0.0)
+    if masked:
+        # As little noise as a smoothed background has.
+        quiet = 1e-4 * torch.randn(data.shape, generator=seeded(8))
+        replaced = torch.where(data > 0.1, data, quiet)
+    assert noise_level(replaced) == pytest.approx(noise_level(data), rel=0.25)
+
+
+def test_noise_shared_by_neighbours_counts_with_its_power() -> None:
+    clean = scan(BREAST, GRID, MACHINE, generator=seeded(), photons=1e12)
+    white = torch.randn(clean.shape, generator=seeded(4))
+    shared = (white + white.roll(1, 2) + white.roll(1, 1) + white.roll((1, 1), (1, 2))) / 4
+    # Means of large blocks have the noise of a white pixel.
+    spread = torch.exp(clean / 2) / 100
+    found = noise_level(clean + spread * shared) / noise_level(clean + spread * white)
+    assert 0.6 < found < 1.05
+
+
+def test_noise_that_is_the_same_everywhere_has_no_photons() -> None:
+    clean = scan(HEAD, GRID, MACHINE, generator=seeded(), photons=1e12)
+    thick = 3 * clean
+    data = thick + 0.02 * torch.randn(clean.shape, generator=seeded(4))
+    assert estimated_photons(data) is None
+    assert noise_level(data) == pytest.approx(0.02, rel=0.15)
+    # Nor without air.
+    cut = data.clamp(min=0.0)
+    assert estimated_photons(cut) is None
+    assert noise_level(cut) == pytest.approx(0.02, rel=0.3)
+
+
+def test_photons_of_too_small_a_picture_are_not_told() -> None:
+    assert estimated_photons(1 + 0.1 * torch.randn(1, 20, 20, generator=seeded())) is None
+    assert estimated_photons(torch.ones(2, 40, 40)) is None
+
+
+def test_large_scans_are_judged_by_some_of_their_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    from duotomo.reconstruct import photon_noise
+
+    data = scan(BREAST, GRID, MACHINE, generator=seeded(), photons=2e4)
+    every = noise_level(data)
+    monkeypatch.setattr(photon_noise, "_PIXELS", 60_000)
+    some = noise_level(data)
+    assert some != every
+    assert some == pytest.approx(every, rel=0.05)
 
 
 def test_level_of_weighted_data_is_one_when_the_weights_are_right() -> None:
@@ -65,21 +116,16 @@ def test_what_is_linear_along_one_direction_is_no_noise() -> None:
     assert noise_level(smooth) == pytest.approx(0, abs=1e-12)
 
 
-def test_level_scales_with_the_data() -> None:
-    data = scan(BREAST, GRID, MACHINE, generator=seeded())
-    assert noise_level(3 * data) == pytest.approx(3 * noise_level(data), rel=1e-4)
-
-
 def test_weight_is_the_rms_that_noise_leaves_after_the_adjoint() -> None:
     # For A = diag(a), the rms of a n is sqrt(mean a^2) sigma.
     a = torch.rand(200, 200, generator=seeded(5), dtype=torch.float64)
     expected = 0.3 * float((a**2).mean().sqrt())
-    weight = total_variation_weight(Weighting(a), 0.3, dtype=torch.float64)
+    weight = total_variation_weight(Weighting(a), 0.3, dtype=torch.float64, kappa=1.0)
     assert weight == pytest.approx(expected, rel=0.02)
     assert total_variation_weight(Weighting(a), 0.3, dtype=torch.float64, kappa=2.0) == 2 * weight
     w = torch.rand(200, 200, generator=seeded(6), dtype=torch.float64)
     weighted = 0.3 * float((a**2 * w).mean().sqrt())
-    assert total_variation_weight(Weighting(a), 0.3, w) == pytest.approx(weighted, rel=0.02)
+    assert total_variation_weight(Weighting(a), 0.3, w, kappa=1.0) == pytest.approx(weighted, rel=0.02)
 
 
 def test_weight_is_the_same_each_time_and_proportional_to_sigma() -> None:
