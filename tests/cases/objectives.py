@@ -11,7 +11,9 @@ import torch
 from duotomo.objectives import (
     Bending,
     CrossCorrelation,
+    ImageMisfit,
     JointMisfit,
+    LocalCorrelation,
     Nonnegativity,
     Objective,
     ProjectionMisfit,
@@ -21,6 +23,8 @@ from duotomo.objectives import (
     Tikhonov,
     TotalVariation,
 )
+from duotomo.objectives.priors.folding import FoldingPenalty
+from duotomo.objectives.spline_misfit import SplineMisfit
 from duotomo.operators import Projector
 from duotomo.transforms import Affine, BSpline, Rigid, Transform, Translation
 from tests.cases.operators import sweep, turned_sweep
@@ -134,6 +138,20 @@ def image_misfit(
     return build
 
 
+def by_axes(
+    kind: type[SumOfSquares] | type[CrossCorrelation], spline: Transform, *, masked: bool = False
+) -> Build:
+    """Return what builds the misfit of a B-spline, differentiated axis by axis."""
+    whole = image_misfit(kind, spline, masked=masked)
+
+    def build(dtype: torch.dtype, device: str) -> Objective:
+        misfit = whole(dtype, device)
+        assert isinstance(misfit, ImageMisfit)
+        return SplineMisfit(misfit)
+
+    return build
+
+
 def regularised(dtype: torch.dtype, device: str) -> Objective:
     """Return the joint misfit with priors on its parts."""
     misfit = joint(dtype, device)
@@ -157,6 +175,24 @@ def objectives() -> list[ObjectiveCase]:
         case(
             name="squares, B-spline, masked",
             build=image_misfit(SumOfSquares, SPLINE, masked=True),
+            at=spline,
+            of_params=True,
+        ),
+        case(
+            name="local correlation, B-spline",
+            build=image_misfit(LocalCorrelation, SPLINE),
+            at=spline,
+            of_params=True,
+        ),
+        case(
+            name="squares, B-spline by axes, masked",
+            build=by_axes(SumOfSquares, SPLINE, masked=True),
+            at=spline,
+            of_params=True,
+        ),
+        case(
+            name="correlation, B-spline by axes",
+            build=by_axes(CrossCorrelation, SPLINE),
             at=spline,
             of_params=True,
         ),
@@ -207,6 +243,13 @@ def objectives() -> list[ObjectiveCase]:
             at=f,
         ),
         case(name="nonnegativity", build=lambda dtype, device: Nonnegativity(REFERENCE), at=f),
+        case(
+            # With so high a threshold, every point counts.
+            name="folding",
+            build=lambda dtype, device: FoldingPenalty(SPLINE, threshold=9.0),
+            at=0.2 * spline,
+            of_params=True,
+        ),
         case(
             name="bending",
             build=lambda dtype, device: Bending(SPLINE),

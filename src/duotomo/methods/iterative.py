@@ -24,7 +24,7 @@ from duotomo.methods.settings import Settings
 from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study
 from duotomo.methods.updates import Estimates, Update, replaced
-from duotomo.objectives import SumOfSquares
+from duotomo.objectives import LocalCorrelation
 from duotomo.solvers import Status
 from duotomo.solvers.history import OnStep
 from duotomo.transforms import Motion, model_name
@@ -37,15 +37,16 @@ def iterative(
     update: Update = replaced,
     volume_steps: int = 10,
     motion_steps: int = 5,
-    misfit: Misfit = SumOfSquares,
+    misfit: Misfit = LocalCorrelation,
     on_step: OnStep | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Result:
     """Return a volume of each visit and the motion between them, by reconstruction and registration in turn.
 
     One iteration is `volume_steps` steps of L-BFGS on `1/2 |A_k f_k - p_k|^2`, with the settings' priors, for
-    each visit k by itself; up to `motion_steps` steps on `1/2 |T(zeta_k) f_1 - f_k|^2`, from the motion so
-    far; and the update, which makes the volumes of the next iteration. The last iteration has no update.
+    each visit k by itself; up to `motion_steps` steps on `1/2 |T(zeta_k) n(f_1) - n(f_k)|^2`, n a local
+    normalisation, from the motion so far; and the update, which makes the volumes of the next iteration. The
+    last iteration has no update.
 
     A stage of the settings makes `n_steps / volume_steps` iterations; one that has fewer steps makes one, of
     its own `n_steps`. Without a model it makes reconstructions only. Volumes of moving visits are among

@@ -14,22 +14,40 @@ from duotomo.geometry import VolumeGrid
 from duotomo.methods.level import block_mean
 from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Settings
-from duotomo.objectives import CrossCorrelation, Objective, SumOfSquares
+from duotomo.objectives import CrossCorrelation, ImageMisfit, LocalCorrelation, Objective, SumOfSquares
+from duotomo.objectives.embedded import Embedded
 from duotomo.objectives.priors.bending import bending_priors, sign_form
+from duotomo.objectives.priors.folding import FoldingPenalty
+from duotomo.objectives.spline_misfit import SplineMisfit
 from duotomo.solvers import GaussNewton, LevenbergMarquardt, Solution, Step
 from duotomo.solvers.history import OnStep
-from duotomo.transforms import Inverse, Motion, Transform, Translation, invert
+from duotomo.transforms import Affine, BSpline, Inverse, Model, Motion, Rigid, Transform, Translation, invert
+from duotomo.transforms.models import ChainModel, LatticeModel
 from duotomo.transforms.transform import FEW_PARAMS
 
-INNER_STEPS = 20
+INNER_STEPS, INNER_TOLERANCE = 60, 0.05
+"""Of the conjugate gradients in each Gauss-Newton step."""
 
-Misfit = type[SumOfSquares] | type[CrossCorrelation]
+TOLERANCE = 1e-3
+"""A stage ends once a step lowers the objective by no more than this fraction of it."""
+
+STIFFNESS = 2e4
+"""Factor of the settings' bending energy, whose weight suits a joint misfit.
+
+Artefacts of limited-angle reconstructions lie still in the frame of the machine while the breast moves; a
+softer lattice follows them.
+"""
+
+FIRST_STIFFNESS = 10.0
+"""Further factor of the bending energy in all stages of control points but the last."""
+
+Misfit = type[LocalCorrelation] | type[SumOfSquares] | type[CrossCorrelation]
 
 OnStageStep = Callable[[int, Stage, Step], None]
 """Called with the number of the stage, from 0, the stage, and the step."""
 
 
-MOST_INVERTED, INVERSE_TOLERANCE, INVERSE_STEPS = 200_000, 0.01, 50
+MOST_INVERTED, INVERSE_TOLERANCE, INVERSE_STEPS = 60_000, 0.01, 50
 """Points that a motion is inverted on, the tolerance in voxels, and the largest number of steps."""
 
 
@@ -58,12 +76,13 @@ def register(
     settings: Settings,
     start: Motion,
     n_steps: int = 30,
-    misfit: Misfit = SumOfSquares,
+    misfit: Misfit = LocalCorrelation,
     on_step: OnStageStep | None = None,
 ) -> Registration:
     """Return the motion T under which the reference volume, `f_1(T(x))`, agrees best with the moving one.
 
-    `min over zeta of 1/2 |T(zeta) f_1 - f_2|^2`, through the models and resolutions of the settings' stages.
+    `min over zeta of 1/2 |T(zeta) n(f_1) - n(f_2)|^2`, n a local normalisation, through the models and
+    resolutions of `registration_stages`. A B-spline does not fold.
 
     Parameters
     ----------
@@ -80,7 +99,7 @@ def register(
     n_steps : int
         Steps of each stage, at most.
     misfit : type
-        `SumOfSquares`, or `CrossCorrelation` for volumes whose values differ by a factor.
+        `LocalCorrelation`; or `SumOfSquares`, where n is the identity; or `CrossCorrelation`.
     on_step : callable, optional
         Called with the number of the stage, from 0, the `Stage`, and the `Step`.
 
@@ -150,12 +169,55 @@ def check_models(settings: Settings) -> None:
 
 
 def registration_stages(settings: Settings) -> list[Stage]:
-    """Return the stages that `register` goes through: each model at each resolution and stiffness once."""
-    chosen: dict[tuple[object, ...], Stage] = {}
+    """Return the stages that `register` goes through.
+
+    Models without control points run at each of their resolutions once. A model with control points comes
+    after a rigid and an affine stage: along depth, scale and shear are determined weakly, and stiff models
+    determine them best. It runs twice, first with half the resolution and a larger bending energy.
+
+    Parameters
+    ----------
+    settings : Settings
+        Whose models and resolutions are used.
+
+    Returns
+    -------
+    list of Stage
+        Each with a model.
+    """
+    given: dict[tuple[object, ...], Stage] = {}
     for stage in settings.stages:
         if stage.model is not None:
-            chosen.setdefault((stage.coarsen, stage.model, stage.stiffness), stage)
-    return list(chosen.values())
+            given.setdefault((stage.coarsen, stage.model), stage)
+    stages = [stage for stage in given.values() if not _has_lattice(stage.model)]
+    soft = list(dict.fromkeys(stage.model for stage in given.values() if _has_lattice(stage.model)))
+    if not soft:
+        return stages
+    levels, n_steps = _levels(settings), settings.stages[-1].n_steps
+    known = {stage.model for stage in stages}
+    if not known & {Rigid, Affine}:
+        stages.append(Stage(coarsen=levels[0], model=Rigid, n_steps=n_steps))
+    if Affine not in known:
+        stages += [Stage(coarsen=level, model=Affine, n_steps=n_steps) for level in levels[1:] or levels]
+    before = levels[-2:][0]
+    stages += [
+        Stage(coarsen=before, model=model, stiffness=FIRST_STIFFNESS, n_steps=n_steps) for model in soft
+    ]
+    return [*stages, Stage(coarsen=levels[-1], model=soft[-1], n_steps=n_steps)]
+
+
+def _has_lattice(model: Model | None) -> bool:
+    return isinstance(model, LatticeModel | ChainModel)
+
+
+def _levels(settings: Settings) -> list[tuple[int, int, int]]:
+    """Return the resolutions from the coarsest of the settings to the last one, each half as coarse."""
+    finest = settings.stages[-1].coarsen
+    levels = [max((stage.coarsen for stage in settings.stages), key=math.prod)]
+    while levels[-1] != finest:
+        z, y, x = (max(end, -(-n // 2)) for n, end in zip(levels[-1], finest, strict=True))
+        levels.append((z, y, x))
+    return levels
 
 
 def register_once(
@@ -169,7 +231,7 @@ def register_once(
     start: Motion,
     stiffness: float = 1.0,
     n_steps: int = 30,
-    misfit: Misfit = SumOfSquares,
+    misfit: Misfit = LocalCorrelation,
     on_step: OnStep | None = None,
 ) -> Registration:
     """Return the motion of one model at one resolution, as `register` does for many.
@@ -201,9 +263,15 @@ def register_once(
     # Fitting a motion to itself would add rounding to it every time.
     params = (start if start.transform is transform else start.convert(transform)).params
     objective = misfit(
-        transform, reference, moving, reference=grid, moving=moving_grid, central_step=settings.central_step
+        transform,
+        reference,
+        moving,
+        reference=grid,
+        moving=moving_grid,
+        central_step=settings.central_step,
+        cubic=settings.central_step is None,
     )
-    bending = stiffness * settings.priors.bending
+    bending = stiffness * STIFFNESS * settings.priors.bending
     solution = _minimise(objective, transform, params, bending, n_steps, on_step)
     return Registration(motion=Motion(transform, solution.value), solution=solution)
 
@@ -213,7 +281,7 @@ def resample_to_reference(
 ) -> torch.Tensor:
     """Resample a moving volume to the reference frame, `f_2(T^-1(x))`.
 
-    Where the inverse has no closed form, it is computed on at most about 200,000 points, to a hundredth of a
+    Where the inverse has no closed form, it is computed on at most about 60,000 points, to a hundredth of a
     voxel, and is linear between them.
 
     Parameters
@@ -254,7 +322,7 @@ def _enough_points(grid: VolumeGrid) -> VolumeGrid:
 
 
 def _minimise(
-    objective: SumOfSquares | CrossCorrelation,
+    objective: ImageMisfit,
     transform: Transform,
     params: torch.Tensor,
     bending: float,
@@ -262,14 +330,39 @@ def _minimise(
     on_step: OnStep | None,
 ) -> Solution:
     if isinstance(objective, SumOfSquares) and transform.n_params <= FEW_PARAMS:
-        return LevenbergMarquardt(n_steps=n_steps).minimise(objective, params, on_step=on_step)
-    total: Objective = objective
+        few = LevenbergMarquardt(n_steps=n_steps, tolerance=TOLERANCE)
+        return few.minimise(objective, params, on_step=on_step)
+    data: Objective = objective
+    diagonal: torch.Tensor | None = None
+    if isinstance(transform, BSpline) and objective.central_step is None:
+        data = SplineMisfit(objective)
+        diagonal = data.diagonal(params)
+    total = data
     for own, energy in bending_priors(transform) if bending > 0 else ():
         # Both are estimates of traces over the same parameters.
-        ours, its = (sign_form(one.curvature(params), len(params), own) for one in (objective, energy))
+        ours, its = (sign_form(one.curvature(params), len(params), own) for one in (data, energy))
         total = total + (bending * ours / its) * energy
-    solver = GaussNewton(n_steps=n_steps, inner_steps=INNER_STEPS, damping=1e-3)
-    return solver.minimise(total, params, on_step=on_step)
+        if diagonal is not None:
+            # The diagonal of the bending energy hardly varies over the lattice.
+            diagonal[own] += bending * ours / (own.stop - own.start)
+    for start, part in transform.lattice_parts():
+        if isinstance(part, BSpline):
+            unfolded: Objective = Embedded(FoldingPenalty(part), length=transform.n_params, start=start)
+            # A motion that folds already is not refused.
+            if unfolded.value(params) < math.inf:
+                total = total + data.value(params) * unfolded
+    solver = GaussNewton(
+        n_steps=n_steps,
+        tolerance=TOLERANCE,
+        inner_steps=INNER_STEPS,
+        inner_tolerance=INNER_TOLERANCE,
+        damping=1e-3,
+    )
+    if diagonal is None or not float(diagonal.max()) > 0:
+        return solver.minimise(total, params, on_step=on_step)
+    # Control points that act on nothing have no curvature.
+    scale = 1 / diagonal.clamp(min=1e-6 * float(diagonal.mean()))
+    return solver.minimise(total, params, precondition=lambda x: lambda r: scale * r, on_step=on_step)
 
 
 def _centroid_mm(volume: torch.Tensor, grid: VolumeGrid) -> torch.Tensor:

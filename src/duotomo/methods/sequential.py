@@ -23,7 +23,7 @@ from duotomo.methods.runner import VOLUME, Runner
 from duotomo.methods.settings import Settings
 from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study
-from duotomo.objectives import SumOfSquares
+from duotomo.objectives import LocalCorrelation
 from duotomo.solvers import Status
 from duotomo.solvers.history import OnStep
 from duotomo.transforms import Motion, Translation
@@ -33,7 +33,7 @@ def sequential(
     study: Study,
     settings: Settings,
     *,
-    misfit: Misfit = SumOfSquares,
+    misfit: Misfit = LocalCorrelation,
     on_step: OnStep | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Result:
@@ -50,7 +50,7 @@ def sequential(
     settings : Settings
         Schedule and priors.
     misfit : type
-        Image misfit of the registration: `SumOfSquares` or `CrossCorrelation`.
+        Image misfit of the registration: `LocalCorrelation`, `SumOfSquares` or `CrossCorrelation`.
     on_step : callable, optional
         Called with every `Step` of the reconstructions.
     checkpoint : Checkpoint, optional
@@ -134,7 +134,7 @@ def registered(
     volumes: Sequence[torch.Tensor],
     starts: Sequence[Motion],
     *,
-    misfit: Misfit = SumOfSquares,
+    misfit: Misfit = LocalCorrelation,
 ) -> list[Registration]:
     """Return the motion of each moving visit, from a volume of each visit in its own frame.
 

@@ -3,6 +3,7 @@
 from duotomo.objectives.cross_correlation import CrossCorrelation
 from duotomo.objectives.image_misfit import ImageMisfit, SumOfSquares
 from duotomo.objectives.joint import JointMisfit
+from duotomo.objectives.local_correlation import LocalCorrelation
 from duotomo.objectives.objective import Objective
 from duotomo.objectives.priors import Bending, Nonnegativity, Smoothness, Tikhonov, TotalVariation
 from duotomo.objectives.projection_misfit import ProjectionMisfit, photon_weights
@@ -13,6 +14,7 @@ __all__ = [
     "CrossCorrelation",
     "ImageMisfit",
     "JointMisfit",
+    "LocalCorrelation",
     "Nonnegativity",
     "Objective",
     "ProjectionMisfit",

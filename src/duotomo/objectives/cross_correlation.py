@@ -22,7 +22,7 @@ class CrossCorrelation(ImageMisfit):
 
     Parameters
     ----------
-    transform, volume, target, reference, moving, mask, central_step
+    transform, volume, target, reference, moving, mask, central_step, cubic
         As for `ImageMisfit`, as are the errors that they raise.
 
     Raises
@@ -80,6 +80,12 @@ class CrossCorrelation(ImageMisfit):
             return d if self._roots is None else d.mul_(self._roots)
 
         return product
+
+    def voxel_curvature(self, params: torch.Tensor) -> torch.Tensor | float:
+        _, norm = self._normalised(self.warped(params))
+        # Projections only take away. Without contrast there is no curvature; one of zero stops the solver.
+        weight = 1 / norm**2 if norm > 0 else 0.0
+        return weight if self.mask is None else self.mask * weight
 
     def _normalised(self, image: torch.Tensor) -> tuple[torch.Tensor, float]:
         """Return the image less its mean, times sqrt(m), of norm 1; and its norm, zero if it is constant."""

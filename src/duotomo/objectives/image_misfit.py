@@ -22,8 +22,8 @@ class ImageMisfit(Objective):
     the transform is not defined, because its matrix is singular or the grids do not overlap, the value is
     infinite and the gradient zero.
 
-    A new misfit implements `compare` and `image_curvature`, and `prepare` where it has something to check or
-    to compute once.
+    A new misfit implements `compare`, `image_curvature` and `voxel_curvature`, and `prepare` where it has
+    something to check or to compute once.
 
     Parameters
     ----------
@@ -40,6 +40,9 @@ class ImageMisfit(Objective):
         given.
     central_step : float, optional
         Differentiate the warp by central differences of this step, in parameters; exactly unless given.
+    cubic : bool
+        Interpolate by Keys' cubic convolution instead of linearly. Linear interpolation blurs a volume that
+        is moved by half a voxel, which biases the motion towards whole voxels.
 
     Raises
     ------
@@ -63,12 +66,14 @@ class ImageMisfit(Objective):
         moving: VolumeGrid | None = None,
         mask: torch.Tensor | None = None,
         central_step: float | None = None,
+        cubic: bool = False,
     ) -> None:
         where, axes = type(self).__name__, ("z", "y", "x")
         self.transform, self.volume, self.target, self.mask = transform, volume, target, mask
         self.reference = reference or transform.grid
         self.moving = moving or self.reference
         self.central_step = checked_step(where, central_step)
+        self.cubic = cubic
         self.shape = (transform.n_params,)
         check_tensor(where, "volume", volume, shape=self.reference.shape, axes=axes, batch_ok=False)
         others = [("target", target)] if mask is None else [("target", target), ("mask", mask)]
@@ -114,6 +119,26 @@ class ImageMisfit(Objective):
             `d -> M d`, both (z, y, x); may overwrite d.
         """
 
+    @abstractmethod
+    def voxel_curvature(self, params: torch.Tensor) -> torch.Tensor | float:
+        """Return weights w of the voxels with `M <= diag(w)`, M the curvature of `image_curvature`.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Where it is taken, (n_params,).
+
+        Returns
+        -------
+        torch.Tensor or float
+            (z, y, x) on the moving grid, or one number for all voxels.
+
+        Raises
+        ------
+        GeometryError
+            If the transform is not defined.
+        """
+
     def warped(self, params: torch.Tensor) -> torch.Tensor:
         """Return the volume resampled to the moving frame, `T(params) f`.
 
@@ -132,7 +157,7 @@ class ImageMisfit(Objective):
         GeometryError
             If the transform is not defined.
         """
-        warp = self.transform.warp(params, self.reference, self.moving)
+        warp = self.transform.warp(params, self.reference, self.moving, cubic=self.cubic)
         return warp.forward(self.volume[None])[0]
 
     def value(self, x: torch.Tensor) -> float:
@@ -165,7 +190,13 @@ class ImageMisfit(Objective):
 
         def product(d: torch.Tensor) -> torch.Tensor:
             along = self.transform.jvp(
-                x, self.volume, d, self.reference, self.moving, central_step=self.central_step
+                x,
+                self.volume,
+                d,
+                self.reference,
+                self.moving,
+                cubic=self.cubic,
+                central_step=self.central_step,
             )
             return self._pulled_back(x, image_curvature(along))
 
@@ -173,7 +204,13 @@ class ImageMisfit(Objective):
 
     def _pulled_back(self, params: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
         gradient = self.transform.vjp(
-            params, self.volume, image, self.reference, self.moving, central_step=self.central_step
+            params,
+            self.volume,
+            image,
+            self.reference,
+            self.moving,
+            cubic=self.cubic,
+            central_step=self.central_step,
         )
         return gradient.to(params)
 
@@ -183,7 +220,7 @@ class SumOfSquares(ImageMisfit):
 
     Parameters
     ----------
-    transform, volume, target, reference, moving, mask, central_step
+    transform, volume, target, reference, moving, mask, central_step, cubic
         As for `ImageMisfit`.
 
     Examples
@@ -224,6 +261,9 @@ class SumOfSquares(ImageMisfit):
         mask = self.mask
         return (lambda d: d) if mask is None else lambda d: d.mul_(mask)
 
+    def voxel_curvature(self, params: torch.Tensor) -> torch.Tensor | float:
+        return 1.0 if self.mask is None else self.mask
+
     def normal_equations(self, params: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
         """Return F, its gradient and the Gauss-Newton matrix, from one derivative image per parameter.
 
@@ -250,7 +290,12 @@ class SumOfSquares(ImageMisfit):
         """
         self.check(params)
         images = self.transform.derivative_images(
-            params, self.volume, self.reference, self.moving, central_step=self.central_step
+            params,
+            self.volume,
+            self.reference,
+            self.moving,
+            cubic=self.cubic,
+            central_step=self.central_step,
         )
         if self.mask is not None:
             images *= self.mask.sqrt()
