@@ -50,6 +50,9 @@ OnStageStep = Callable[[int, Stage, Step], None]
 MOST_INVERTED, INVERSE_TOLERANCE, INVERSE_STEPS = 60_000, 0.01, 50
 """Points that a motion is inverted on, the tolerance in voxels, and the largest number of steps."""
 
+RESAMPLING_STEPS = 12
+"""Largest number of steps for a volume: those after serve points outside of it, at the end of the lattice."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Registration:
@@ -300,14 +303,14 @@ def resample_to_reference(
     torch.Tensor
         (z, y, x) on `grid`, in 1/mm.
     """
-    warp = reference_to_moving(motion, grid=grid).motion.warp(moving_grid, grid)
-    return warp(volume)
+    inverse = reference_to_moving(motion, grid=grid, max_steps=RESAMPLING_STEPS)
+    return inverse.motion.warp(moving_grid, grid)(volume)
 
 
-def reference_to_moving(motion: Motion, *, grid: VolumeGrid) -> Inverse:
+def reference_to_moving(motion: Motion, *, grid: VolumeGrid, max_steps: int = INVERSE_STEPS) -> Inverse:
     """Return `T^-1` as `resample_to_reference` uses it, for points of a grid of the reference frame."""
     tolerance_mm = INVERSE_TOLERANCE * min(grid.spacing_mm)
-    return invert(motion, _enough_points(grid), tolerance_mm=tolerance_mm, max_steps=INVERSE_STEPS)
+    return invert(motion, _enough_points(grid), tolerance_mm=tolerance_mm, max_steps=max_steps)
 
 
 def _enough_points(grid: VolumeGrid) -> VolumeGrid:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,10 @@ from duotomo.transforms.maps import (
 
 if TYPE_CHECKING:
     from duotomo.transforms.motion import Motion
+
+
+SLOWEST, MOST_IDLE = 0.9, 3
+"""Steps in a row, at most, that bring no more points back, nor the farthest nearer by a tenth."""
 
 
 class InverseStatus(enum.Enum):
@@ -161,7 +166,7 @@ def invert(
     tolerance_mm : float
         Largest distance of `T(x + w)` from x, over all voxel centres, in mm.
     max_steps : int
-        Fixed-point steps, at most.
+        Fixed-point steps, at most; they end before once three in a row bring no more points back.
 
     Returns
     -------
@@ -184,14 +189,17 @@ def invert(
     centers_mm = MatrixMap(matrix=index_matrix(grid)[:3]).points(voxels(grid.shape)).to(params.device)
     field = DisplacementField(grid)
     w = (MatrixMap(matrix=back).points(centers_mm) - centers_mm).movedim(-1, 0)
-    residual_mm, best = torch.inf, w
+    fewest, residual_mm, best, n_idle = math.inf, math.inf, w, 0
     for _ in range(max_steps):
         there_and_back = (*field.maps(field.params(displacement_mm=w)), *maps)
         missed = grid_displacement(there_and_back, grid, params.device)
-        farthest_mm = float(missed.norm(dim=0).max())
-        if farthest_mm < residual_mm:
-            residual_mm, best = farthest_mm, w
-        if farthest_mm <= tolerance_mm:
+        lengths_mm = missed.norm(dim=0)
+        n_missed, farthest_mm = int((lengths_mm > tolerance_mm).sum()), float(lengths_mm.max())
+        n_idle = 0 if n_missed < fewest or farthest_mm < SLOWEST * residual_mm else n_idle + 1
+        # Points without an inverse, as beyond a lattice, must not hold back the others.
+        if (n_missed, farthest_mm) < (fewest, residual_mm):
+            fewest, residual_mm, best = n_missed, farthest_mm, w
+        if n_missed == 0 or n_idle == MOST_IDLE:
             break
         w = w - torch.einsum("ij,jzyx->izyx", back[:, :3], missed)
     status = InverseStatus.CONVERGED if residual_mm <= tolerance_mm else InverseStatus.NOT_CONVERGED

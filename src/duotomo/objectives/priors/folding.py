@@ -76,12 +76,16 @@ class FoldingPenalty(Objective):
     def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
         self.check(x)
         value, residual, slope = self._evaluated(x)
+        if not 0 < value < math.inf:
+            return value, torch.zeros_like(x)
         return value, self._pulled_back(slope, residual).to(x)
 
     def curvature(self, x: torch.Tensor) -> Product:
         """Return the Gauss-Newton product: `log(t / det)` is the residual."""
         self.check(x)
-        _, _, slope = self._evaluated(x)
+        _, residual, slope = self._evaluated(x)
+        if not bool(residual.any()):
+            return torch.zeros_like
 
         def product(d: torch.Tensor) -> torch.Tensor:
             field = self.spline.coefficients_mm(d.double())
@@ -104,6 +108,8 @@ class FoldingPenalty(Objective):
         if not float(determinants.min()) > 0:
             return math.inf, torch.zeros_like(determinants), torch.zeros_like(jacobian)
         residual = (self.threshold / determinants).log_().clamp_(min=0)
+        if not bool(residual.any()):
+            return 0.0, residual, torch.zeros_like(jacobian)
         value = 0.5 * float(residual.square().sum()) / self._n_points
         # d log det A = trace(A^-1 dA).
         slope = -torch.linalg.inv(matrices).mT.movedim((-2, -1), (0, 1)) * (residual > 0)
