@@ -91,3 +91,16 @@ def test_divergence_is_an_exit_code(
     ran = duotomo("reconstruct", study_path, "--method", "bp", "--out", tmp_path)
     assert ran.code == 1
     assert read_result(tmp_path).status is Status.DIVERGED
+
+
+def test_steps_are_those_asked_for_and_running_out_of_them_is_said(study_path: Path, tmp_path: Path) -> None:
+    for steps in (7, 30):
+        out = tmp_path / str(steps)
+        ran = duotomo("reconstruct", study_path, "--steps", steps, "--out", out, "--quiet")
+        assert (ran.code, ran.out) == (0, "")
+        assert len(read_result(out).history) == steps
+        assert f"Warning: not converged. The limit of {steps} steps was reached." in ran.err
+        assert f"--steps {2 * steps}" in ran.err
+    # Stopped early by intent.
+    ran = duotomo("reconstruct", study_path, "--method", "cgls", "--out", tmp_path / "cgls", "--quiet")
+    assert (ran.code, ran.err) == (0, "")

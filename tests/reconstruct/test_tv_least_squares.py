@@ -7,8 +7,12 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
+from duotomo.objectives import ProjectionMisfit, TotalVariation
 from duotomo.operators import Projector
 from duotomo.reconstruct import LeastSquares, TvLeastSquares, reconstruct
+from duotomo.reconstruct.mismatch import STEPS
+from duotomo.reconstruct.noise import KAPPA
+from duotomo.solvers import PrimalDual, Step
 from tests.cases.scans import arc
 from tests.reconstruct.visit import DATA, GRID, SCAN, error
 
@@ -64,22 +68,29 @@ def test_weight_found_beats_far_smaller_and_far_larger_ones() -> None:
         algorithm = TvLeastSquares(n_steps=150, kappa=kappa)
         return error(reconstruct(DATA, grid=GRID, acquisition=SCAN, algorithm=algorithm).value)
 
-    assert found(1.0) < min(found(0.001), found(300.0))
+    assert found(KAPPA) < min(found(0.001), found(300.0))
 
 
-def test_weight_given_is_the_weight_used() -> None:
-    from duotomo.reconstruct.noise import noise_level, total_variation_weight
-
-    weight = total_variation_weight(Projector(grid=GRID, acquisition=SCAN), noise_level(DATA), kappa=2.0)
-    given, found = (
-        reconstruct(DATA, grid=GRID, acquisition=SCAN, algorithm=algorithm)
-        for algorithm in (
-            TvLeastSquares(n_steps=20, tv_weight=weight),
-            TvLeastSquares(n_steps=20, kappa=2.0),
-        )
+def test_weight_given_is_the_weight_used_and_weights_are_left_as_they_are() -> None:
+    # The same objective, written down by hand.
+    misfit = ProjectionMisfit(Projector(grid=GRID, acquisition=SCAN), DATA)
+    expected = PrimalDual(n_steps=20).minimise(misfit + 0.3 * TotalVariation(GRID))
+    given = reconstruct(
+        DATA, grid=GRID, acquisition=SCAN, algorithm=TvLeastSquares(n_steps=20, tv_weight=0.3)
     )
-    torch.testing.assert_close(given.value, found.value)
-    assert found.history[-1].applications == given.history[-1].applications + 1
+    torch.testing.assert_close(given.value, expected.value)
+    assert given.history[-1].applications == expected.history[-1].applications
+
+
+def test_what_chose_the_weight_is_counted() -> None:
+    steps: list[Step] = []
+    found = reconstruct(
+        DATA, grid=GRID, acquisition=SCAN, algorithm=TvLeastSquares(n_steps=20), on_step=steps.append
+    )
+    assert steps == list(found.history[1:])
+    assert [step.number for step in found.history] == list(range(21))
+    # Two applications a step of the short fit.
+    assert found.history[0].applications > 2 * STEPS
 
 
 @pytest.mark.parametrize("name", ["tv_weight", "kappa", "depth_weight"])

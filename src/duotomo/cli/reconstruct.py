@@ -41,6 +41,9 @@ STEPS = {
 }
 """Steps of each algorithm unless they are given; sweeps through all views for SART."""
 
+TO_THE_END = (AlgorithmName.TV,)
+"""Algorithms that look for a minimum; the others are stopped early, or take one step."""
+
 
 def reconstruct(
     context: typer.Context,
@@ -53,7 +56,7 @@ def reconstruct(
     ] = None,
     visit: Annotated[int, typer.Option(min=1, help="Of a study: which visit.")] = 1,
     method: Annotated[AlgorithmName, typer.Option(help="How to reconstruct.")] = AlgorithmName.TV,
-    steps: Annotated[int | None, typer.Option(min=1, help="Of the method; sweeps for sart.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Of the method, at most; sweeps for sart.")] = None,
     tv_weight: Annotated[
         float | None, typer.Option(min=0, help="Of total variation. Unless given: from the noise.")
     ] = None,
@@ -66,6 +69,7 @@ def reconstruct(
     from duotomo.io import fingerprint, read_visits
     from duotomo.methods import quality_of
     from duotomo.methods.sequential import one_visit
+    from duotomo.solvers import Status
 
     if scan is None:
         raise DuotomoError("expected a scan; got none. Name it.")
@@ -99,6 +103,13 @@ def reconstruct(
             },
             study=study,
             identities=[found.identities[visit - 1]],
+        )
+    if method in TO_THE_END and result.status is Status.STEP_LIMIT:
+        # Even with --quiet: the volume is not what the method promises.
+        typer.echo(
+            f"Warning: not converged. {result.reason} The volume may change with more: "
+            f"--steps {2 * n_steps}.",
+            err=True,
         )
 
 

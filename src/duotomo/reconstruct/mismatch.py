@@ -91,6 +91,7 @@ def with_mismatch(
     return weights / (sigma**2 + mismatch**2 * weights), 1.0
 
 
+@torch.no_grad()
 def model_mismatch(
     misfit: ProjectionMisfit, sigma: float | None = None, *, kappa: float = KAPPA, n_steps: int = STEPS
 ) -> float:
@@ -99,7 +100,8 @@ def model_mismatch(
     A wrong geometry, tissue beside the grid, a view of another exposure, scatter, and voxels that are too
     coarse leave more than noise behind, whatever the volume. A short fit with little total variation over
     `f >= 0`, without weights, is compared with the noise by `residual_mismatch`. What a longer fit would
-    still explain is counted, too: on breasts of 3 mm voxels about half as much again.
+    still explain is counted, too: on breasts of 3 mm voxels most of it, 7 to 21 times the noise where 3 to 5
+    times it remain in the end.
 
     Parameters
     ----------
@@ -122,19 +124,6 @@ def model_mismatch(
     DuotomoError
         If the misfit is not that of a Projector, or the noise cannot be told and is not given.
     """
-    return short_fit(misfit, sigma, kappa=kappa, n_steps=n_steps)[0]
-
-
-@torch.no_grad()
-def short_fit(
-    misfit: ProjectionMisfit,
-    sigma: float | None = None,
-    *,
-    kappa: float = KAPPA,
-    n_steps: int = STEPS,
-    start: torch.Tensor | None = None,
-) -> tuple[float, torch.Tensor]:
-    """Return the mismatch, as `model_mismatch` does, and the volume, (z, y, x) in 1/mm, that left it."""
     grid = projector_of("model_mismatch", misfit).grid
     data, weights = misfit.data, misfit.weights
     if sigma is None:
@@ -151,6 +140,6 @@ def short_fit(
         misfit.operator, plain, used, kappa=kappa, device=data.device, dtype=data.dtype
     )
     solver = PrimalDual(n_steps=n_steps, tolerance=0.0)
-    volume = solver.minimise(unweighted + tv_weight * TotalVariation(grid), start).value
+    volume = solver.minimise(unweighted + tv_weight * TotalVariation(grid)).value
     residual = misfit.operator(volume).sub_(data)
-    return residual_mismatch(residual, data, sigma, weights), volume
+    return residual_mismatch(residual, data, sigma, weights)

@@ -11,7 +11,7 @@ from duotomo.errors import DuotomoError
 from duotomo.objectives import ProjectionMisfit, TotalVariation, photon_weights
 from duotomo.reconstruct._rays import projector_of
 from duotomo.reconstruct.algorithm import Algorithm
-from duotomo.reconstruct.mismatch import short_fit, with_mismatch
+from duotomo.reconstruct.mismatch import model_mismatch, with_mismatch
 from duotomo.reconstruct.noise import KAPPA, estimated_photons, noise_level, total_variation_weight
 from duotomo.solvers import PrimalDual, Solution, Step
 from duotomo.solvers.history import OnStep
@@ -22,16 +22,15 @@ class TvLeastSquares(Algorithm):
     """Minimise `1/2 sum of w (A f - p)^2 + tv_weight * TV(f)` over `f >= 0` by `duotomo.solvers.PrimalDual`.
 
     Unless tv_weight is given, w and tv_weight follow from the data. The variance of a ray is that of its
-    noise, plus m^2, the square of what the model cannot explain: `1 / w = v + m^2`, v the inverse of the
-    weights given, or `exp(p) / photons` with `estimated_photons`, or that of `noise_level` for all rays
-    alike; m from `model_mismatch`, by a short fit from which the solver goes on. tv_weight is `kappa` times
-    the RMS of the gradient of noise of that variance (`total_variation_weight`). With tv_weight, the weights
-    are used as they are given.
+    noise, plus m^2, the square of what the model cannot explain: `1 / w = v + m^2`, up to a factor. v is the
+    inverse of the weights given, or `exp(p) / photons` with `estimated_photons`, or that of `noise_level`
+    for all rays alike; m comes from `model_mismatch`. tv_weight is `kappa` times the RMS of the gradient of
+    noise of that variance (`total_variation_weight`). With tv_weight, weights are used as they are given.
 
     Parameters
     ----------
     n_steps : int
-        Steps, at most, besides the 50 of the short fit.
+        Steps, at most, besides the 50 by which `model_mismatch` looks.
     tolerance : float
         The solver's.
     tv_weight : float, optional
@@ -49,7 +48,7 @@ class TvLeastSquares(Algorithm):
     Examples
     --------
     >>> TvLeastSquares(n_steps=100)
-    TvLeastSquares(n_steps=100, tolerance=0.0001, tv_weight=None, kappa=0.3, depth_weight=1.0)
+    TvLeastSquares(n_steps=100, tolerance=0.0001, tv_weight=None, kappa=0.2, depth_weight=1.0)
     """
 
     n_steps: int = 300
@@ -59,16 +58,13 @@ class TvLeastSquares(Algorithm):
     depth_weight: float = 1.0
 
     def __post_init__(self) -> None:
-        self._solver()
+        PrimalDual(n_steps=self.n_steps, tolerance=self.tolerance)
         named = (("tv_weight", self.tv_weight), ("kappa", self.kappa), ("depth_weight", self.depth_weight))
         for name, value in named:
             if value is not None and not 0 <= value < math.inf:
                 raise DuotomoError(
                     f"TvLeastSquares: expected {name} >= 0 and finite; got {value}. Zero turns it off."
                 )
-
-    def _solver(self) -> PrimalDual:
-        return PrimalDual(n_steps=self.n_steps, tolerance=self.tolerance)
 
     @torch.no_grad()
     def run(
@@ -78,39 +74,45 @@ class TvLeastSquares(Algorithm):
 
         Without a tv_weight, the applications that chose it are counted, too.
         """
-        grid = projector_of("TvLeastSquares", misfit).grid
-        tv_weight, before = self.tv_weight, misfit.applications
-        if tv_weight is None:
-            misfit, tv_weight, start = self._weighted(misfit, start)
+        grid, before = projector_of("TvLeastSquares", misfit).grid, misfit.applications
+        prior = TotalVariation(grid, depth_weight=self.depth_weight)
+        solver = PrimalDual(n_steps=self.n_steps, tolerance=self.tolerance)
+        if self.tv_weight is not None:
+            return solver.minimise(misfit + self.tv_weight * prior, start, on_step=on_step)
+        noisy, sigma = _with_noise(misfit)
+        mismatch = model_mismatch(noisy, sigma, kappa=self.kappa)
+        weighted, tv_weight = self._weighted(noisy, sigma, mismatch)
         cost = misfit.applications - before
 
         def dearer(step: Step) -> Step:
             return replace(step, applications=step.applications + cost)
 
-        solution = self._solver().minimise(
-            misfit + tv_weight * TotalVariation(grid, depth_weight=self.depth_weight),
+        solution = solver.minimise(
+            weighted + tv_weight * prior,
             start,
             on_step=None if on_step is None else lambda step: on_step(dearer(step)),
         )
         return replace(solution, history=tuple(dearer(step) for step in solution.history))
 
     def _weighted(
-        self, misfit: ProjectionMisfit, start: torch.Tensor | None
-    ) -> tuple[ProjectionMisfit, float, torch.Tensor]:
-        """Return the misfit with the weights that follow from the data, tv_weight, and a start."""
-        data, weights = misfit.data, misfit.weights
-        if weights is None and (photons := estimated_photons(data)) is not None:
-            sigma, weights = 1.0, photon_weights(data, photons)
-        else:
-            sigma = noise_level(data, weights)
-        expected = ProjectionMisfit(misfit.operator, data, weights)
-        mismatch, volume = short_fit(expected, sigma, kappa=self.kappa, start=start)
-        weights, sigma = with_mismatch(weights, sigma, mismatch)
+        self, noisy: ProjectionMisfit, sigma: float, mismatch: float
+    ) -> tuple[ProjectionMisfit, float]:
+        """Return the misfit with the weights that follow from noise and mismatch, and tv_weight."""
+        data = noisy.data
+        weights, sigma = with_mismatch(noisy.weights, sigma, mismatch)
         if weights is not None:
             # In the units of unweighted data, whatever the noise: steps and tolerances mean the same.
             largest = float(weights.max())
             weights, sigma = weights / largest, sigma / math.sqrt(largest)
         tv_weight = total_variation_weight(
-            misfit.operator, sigma, weights, kappa=self.kappa, device=data.device, dtype=data.dtype
+            noisy.operator, sigma, weights, kappa=self.kappa, device=data.device, dtype=data.dtype
         )
-        return ProjectionMisfit(misfit.operator, data, weights), tv_weight, volume
+        return ProjectionMisfit(noisy.operator, data, weights), tv_weight
+
+
+def _with_noise(misfit: ProjectionMisfit) -> tuple[ProjectionMisfit, float]:
+    """Return the misfit with weights by the noise, where that is known or told, and sigma to go with them."""
+    data, weights = misfit.data, misfit.weights
+    if weights is None and (photons := estimated_photons(data)) is not None:
+        return ProjectionMisfit(misfit.operator, data, photon_weights(data, photons)), 1.0
+    return misfit, noise_level(data, weights)
