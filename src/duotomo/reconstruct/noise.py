@@ -15,8 +15,8 @@ KAPPA = 0.2
 
 Between 0.15 and 0.25, which were tried in 300 steps on four breasts of 11 views at 3 mm voxels: neither was
 better on all of them. With the mismatch that `model_mismatch` finds there, 7 to 21 times the noise, it is 1.4
-to 4 times the noise gradient of photons alone. On two of them, solved further, the error was lowest and flat at
-0.5 to 2 times it."""
+to 4 times the noise gradient of photons alone. On two of them, solved further, the error was
+lowest and flat at 0.5 to 2 times it."""
 
 LEAST_PATCHES = 16
 # The median of |x| for a standard normal x.
