@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.operators import Gradient, LinearOperator, Projector, Weighting
+from duotomo.operators import Gradient, LinearOperator, Projector, SplineBasis, Weighting
 from duotomo.operators.counted import Counted
 from duotomo.transforms import Transform
 from tests.cases.scans import arc
@@ -105,6 +105,8 @@ def operators() -> list[OperatorCase]:
         ("counted", lambda dtype: Counted(tilting(dtype))),
         ("weighting", weighting),
         ("gradient", lambda dtype: Gradient(GRID, depth_weight=0.7)),
+        ("spline basis", lambda dtype: SplineBasis(GRID)),
+        ("spline basis of thick slices", lambda dtype: SplineBasis(GRID.coarsen((4, 1, 1)))),
         ("gradient of one slice", lambda dtype: Gradient(GRID.coarsen((4, 1, 1)), depth_weight=0.7)),
         ("weighted projector", lambda dtype: weighting(dtype) @ static(dtype)),
         ("adjoint of the projector", lambda dtype: static(dtype).adjoint),

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 
-from duotomo.methods.problem import Problem, diagonal_estimate
+from duotomo.methods.preconditioner import diagonal_estimate
+from duotomo.methods.problem import Problem
 from duotomo.methods.settings import Alternating, Coupled
 from duotomo.objectives import Objective
 from duotomo.objectives.embedded import Embedded
 from duotomo.solvers import GaussNewton, Lbfgs, LevenbergMarquardt, Solution, Status
 from duotomo.solvers.history import OnStep
 from duotomo.transforms.transform import FEW_PARAMS
+
+WINDOW = 10
+"""Steps over which a decrease of the objective, or a change of the motion, is judged."""
 
 FIRST_STEP = 0.02
 """Length of the first trial step of a block, relative to the norm of the volume."""
@@ -42,7 +47,9 @@ def volume_block(
     on_step: OnStep | None,
 ) -> Block:
     """Update the volume by L-BFGS, for fixed motions."""
-    solver = Lbfgs(n_steps=n_steps, memory=memory, tolerance=tolerance, first_step=_first(volume))
+    solver = Lbfgs(
+        n_steps=n_steps, memory=memory, tolerance=tolerance, window=WINDOW, first_step=_first(volume)
+    )
     solution = solver.minimise(problem.of_volume(params), volume, on_step=on_step)
     return _block(solution, solution.value, tuple(params))
 
@@ -56,12 +63,22 @@ def coupled_block(
     n_steps: int,
     tolerance: float,
     on_step: OnStep | None,
+    settles: float | None = None,
 ) -> Block:
-    """Update volume and motions together, by preconditioned L-BFGS."""
+    """Update volume and motions together, by preconditioned L-BFGS.
+
+    With `settles`, also until the motions change by less, in voxels, within as many steps as the tolerance
+    is judged over.
+    """
     objective, preconditioner = problem.of_both(volume, params)
-    minimiser = Lbfgs(n_steps=n_steps, memory=solver.memory, tolerance=tolerance, first_step=_first(volume))
+    minimiser = Lbfgs(
+        n_steps=n_steps, memory=solver.memory, tolerance=tolerance, window=WINDOW, first_step=_first(volume)
+    )
     start = problem.misfit.join(volume, params)
-    solution = minimiser.minimise(objective, start, precondition=preconditioner, on_step=on_step)
+    at_rest = None if settles is None else _at_rest(volume.numel(), settles)
+    solution = minimiser.minimise(
+        objective, start, precondition=preconditioner, at_rest=at_rest, on_step=on_step
+    )
     value, rows = problem.misfit.split(solution.value)
     return _block(solution, value.clone(), tuple(rows))
 
@@ -147,6 +164,18 @@ def _raised(on_step: OnStep | None, by: float) -> OnStep | None:
     if on_step is None:
         return None
     return lambda step: on_step(replace(step, objective=step.objective + by))
+
+
+def _at_rest(n_voxels: int, most: float) -> Callable[[torch.Tensor], bool]:
+    """Return a test of whether the parameters, in voxels, moved by less than `most` (RMS) in a window."""
+    rows: deque[torch.Tensor] = deque(maxlen=WINDOW + 1)
+
+    def at_rest(x: torch.Tensor) -> bool:
+        rows.append(x[n_voxels:].to(device="cpu", dtype=torch.float64, copy=True))
+        change = (rows[-1] - rows[0]).square().mean().sqrt()
+        return len(rows) == rows.maxlen and float(change) < most
+
+    return at_rest
 
 
 def _first(volume: torch.Tensor) -> float:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
 
 import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.binning import bin_projections, binned_pixels
+from duotomo.methods.detector_filter import spline_filtered, voxel_shadow
 from duotomo.methods.study import Study, Visit
 from duotomo.objectives import Term
-from duotomo.operators import Projector
+from duotomo.operators import Projector, SplineBasis
 from duotomo.operators.counted import Counted
-from duotomo.reconstruct.noise import total_variation_weight
 from duotomo.transforms import Transform, Translation
 
 Factors = tuple[int, int, int]
@@ -21,12 +23,20 @@ Factors = tuple[int, int, int]
 
 FINEST: Factors = (1, 1, 1)
 
+OBJECT = 0.1
+"""Line integrals above this share of the largest belong to the object."""
+
+Basis = Literal["voxel", "spline"]
+"""What the numbers of a volume are: values of voxels, or coefficients of a cubic spline."""
+
 
 class Level:
     """A study whose voxels and pixels are combined by whole factors.
 
-    Pixels are combined along v and u by the factors of y and x: line integrals are averaged, by their weights
-    where there are any, and weights are added.
+    Line integrals of combined pixels are averaged, by their weights where there are any, and weights are
+    added. With voxels as the basis, pixels are combined along v and u by the factors of y and x. With
+    splines, they are combined up to the size of a voxel's shadow, and smoothed as the spline smooths the
+    volume: a level then holds no detail that its volume cannot show, and none is explained by a motion.
 
     Parameters
     ----------
@@ -34,19 +44,40 @@ class Level:
         At full resolution.
     coarsen : tuple of int
         Voxels combined along (z, y, x).
+    basis : str
+        "voxel" or "spline".
+    mismatches : sequence of float
+        What a volume cannot explain of each visit, as a standard deviation of the line integrals per mm of
+        the voxels' edges along y and x; adds to the noise, and to the variance that weights stand for.
     """
 
-    def __init__(self, study: Study, coarsen: Factors) -> None:
-        self.coarsen = coarsen
-        self.grid = study.grid.coarsen(coarsen)
-        self.visits = tuple(_coarsened(visit, coarsen) for visit in study.visits)
+    def __init__(
+        self,
+        study: Study,
+        coarsen: Factors,
+        *,
+        basis: Basis = "voxel",
+        mismatches: Sequence[float] | None = None,
+    ) -> None:
+        self.coarsen, self.grid = coarsen, study.grid.coarsen(coarsen)
+        self.basis = SplineBasis(self.grid) if basis == "spline" else None
         self.grids = tuple(study.grid_of(visit).coarsen(coarsen) for visit in study.visits)
+        edge_mm = math.sqrt(self.grid.spacing_mm[1] * self.grid.spacing_mm[2])
+        self.mismatches = tuple(edge_mm * one for one in mismatches or (0.0,) * len(study.visits))
+        visits, self._noise_shrinks = [], []
+        for visit, grid, mismatch in zip(study.visits, self.grids, self.mismatches, strict=True):
+            factor = (coarsen[1], coarsen[2])
+            if self.basis is not None:
+                factor = _whole(voxel_shadow(visit.acquisition, grid))
+            binned = _binned(visit, factor, mismatch)
+            # Noise that has been averaged over n pixels has fallen by sqrt(n); whitened noise stays 1.
+            self._noise_shrinks.append(1 / math.sqrt(factor[0] * factor[1]))
+            visits.append(binned if self.basis is None else _filtered(binned, grid))
+        self.visits = tuple(visits)
         self.projectors = tuple(
             Counted(Projector(grid=grid, acquisition=visit.acquisition))
             for grid, visit in zip(self.grids, self.visits, strict=True)
         )
-        # Noise that has been averaged over n pixels has fallen by sqrt(n); whitened noise stays 1.
-        self.noise_shrinks = 1 / math.sqrt(coarsen[1] * coarsen[2])
 
     def terms(self, transforms: Sequence[Transform]) -> list[Term]:
         """Return the terms of the joint misfit, given one transform for each moving visit."""
@@ -57,6 +88,7 @@ class Level:
                 weights=visit.weights,
                 transform=transform,
                 grid=grid,
+                cubic=self.basis is not None,
             )
             for projector, visit, grid, transform in zip(
                 self.projectors, self.visits, self.grids, (None, *transforms), strict=True
@@ -64,25 +96,34 @@ class Level:
         ]
 
     def noise_gradient_rms(self, sigmas: Sequence[float]) -> float:
-        """Return the RMS of the noise gradient: over voxels, of the misfit's gradient at the true volume.
+        """Return the RMS over voxels of the gradient of the misfit that noise leaves at the true volume.
 
-        `sqrt(sum over visits of mean((A^T W n)^2))`, n white noise of standard deviation sigma, or of
-        `sigma / sqrt(w)` with weights. `sigmas` are those at full resolution, one per visit.
+        `sum over visits of sqrt(mean((A^T W n)^2))`, n white noise whose standard deviation is that of the
+        level, `hypot(sigma / sqrt(pixels combined), mismatch)`, or `1 / sqrt(w)` with weights. `sigmas` are
+        those at full resolution, one per visit. Neither the filter of the data nor the spline counts: what a
+        volume cannot explain is not white, and they leave most of it.
         """
         pulls = []
-        for projector, visit, sigma in zip(self.projectors, self.visits, sigmas, strict=True):
-            like, shrinks = visit.projections, self.noise_shrinks if visit.weights is None else 1.0
-            pulls.append(
-                total_variation_weight(
-                    projector,
-                    sigma * shrinks,
-                    visit.weights,
-                    kappa=1.0,
-                    device=like.device,
-                    dtype=like.dtype,
-                )
-            )
-        return math.hypot(*pulls)
+        rows = zip(self.visits, sigmas, self._noise_shrinks, self.mismatches, strict=True)
+        for index, (visit, sigma, shrinks, mismatch) in enumerate(rows):
+            size = math.hypot(sigma * shrinks, mismatch) if visit.weights is None else 1.0
+            pulls.append(size * _rms(self._pulled(index)))
+        # Added, not their squares: what voxels cannot explain is much the same in every visit.
+        return sum(pulls)
+
+    def curvature(self) -> float:
+        """Return the mean over the voxels of the diagonal of `sum over visits of B^T A^T W A B`."""
+        images = [self._pulled(index) for index in range(len(self.visits))]
+        if self.basis is not None:
+            images = [self.basis(image) if image.shape == self.basis.domain else image for image in images]
+        return math.hypot(*map(_rms, images)) ** 2
+
+    def _pulled(self, index: int) -> torch.Tensor:
+        """Return `A^T sqrt(W) n`, n white noise of standard deviation 1."""
+        like, weights = self.visits[index].projections, self.visits[index].weights
+        generator = torch.Generator(device=like.device).manual_seed(0)
+        noise = torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
+        return self.projectors[index].adjoint(noise if weights is None else weights.sqrt() * noise)
 
     @property
     def applications(self) -> int:
@@ -124,20 +165,46 @@ def resampled(volume: torch.Tensor, source: VolumeGrid, target: VolumeGrid) -> t
     return warp(volume) / share.clamp(min=1e-6)
 
 
-def _coarsened(visit: Visit, coarsen: Factors) -> Visit:
-    _, f_v, f_u = coarsen
-    if (f_v, f_u) == (1, 1):
-        return visit
-    factor = (f_v, f_u)
+def _whole(shadow: tuple[float, float]) -> tuple[int, int]:
+    """Return how many pixels fit into a shadow, at least one."""
+    v, u = (max(1, math.floor(edge + 1e-6)) for edge in shadow)
+    return v, u
+
+
+def _filtered(visit: Visit, grid: VolumeGrid) -> Visit:
+    used = None if visit.weights is None else visit.weights > 0
+    shadow = voxel_shadow(visit.acquisition, grid)
+    return replace(visit, projections=spline_filtered(visit.projections, shadow, used))
+
+
+def _rms(image: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(image, dtype=torch.float64)) / math.sqrt(image.numel())
+
+
+def _binned(visit: Visit, factor: tuple[int, int], mismatch: float) -> Visit:
     projections, weights = visit.projections, visit.weights
     if weights is None:
-        binned, total = bin_projections(projections, factor), None
-    else:
-        shape = visit.acquisition.detector_shape
-        n_pixels = math.prod(binned_pixels(n, f)[1] for n, f in zip(shape, factor, strict=True))
-        mean = bin_projections(weights, factor)
-        binned = bin_projections(weights * projections, factor) / mean.clamp(min=torch.finfo(mean.dtype).tiny)
-        total = mean * n_pixels
-    return Visit(
-        projections=binned, acquisition=visit.acquisition.bin(factor), weights=total, grid=visit.grid
+        return replace(
+            visit, projections=bin_projections(projections, factor), acquisition=visit.acquisition.bin(factor)
+        )
+    shape = visit.acquisition.detector_shape
+    n_pixels = math.prod(binned_pixels(n, f)[1] for n, f in zip(shape, factor, strict=True))
+    mean = bin_projections(weights, factor)
+    binned = bin_projections(weights * projections, factor) / mean.clamp(min=torch.finfo(mean.dtype).tiny)
+    total = mean * n_pixels
+    return replace(
+        visit,
+        projections=binned,
+        acquisition=visit.acquisition.bin(factor),
+        weights=total / (1 + (mismatch**2 + _typical_variance(binned, total)) * total),
     )
+
+
+def _typical_variance(projections: torch.Tensor, weights: torch.Tensor) -> float:
+    """Return the median variance of the rays through the object.
+
+    What voxels cannot explain is about as large as the noise. Without it, rays beside the object, of which
+    there are many and whose noise is least, would rule, and with them the outline of the voxels at the skin.
+    """
+    inside = (projections > OBJECT * projections.max()) & (weights > 0)
+    return float((1 / weights[inside]).median()) if bool(inside.any()) else 0.0

@@ -1,8 +1,9 @@
-"""Multi-start: the coarse stages are run from the initial guess of the motion and from the identity."""
+"""Multi-start: the stages on the coarsest grid are run from several starts, and the best is continued."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
 
@@ -18,41 +19,57 @@ from duotomo.solvers.history import OnStep
 
 
 def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None) -> State:
-    """Return the state after the coarse stages, from the start with the lower objective.
+    """Return the state after the stages on the coarsest grid, from the start with the lowest objective.
 
-    Few views determine the depth of a centre of attenuation badly, and an initial guess that is wrong by some
-    voxels can end in a local minimum; so can the identity, after a large motion. Both run through the stages
-    that are coarser than the last one, and the lower objective is continued. Without such stages, or where
-    the initial guess is within a voxel of the identity, only one start is used. The cost of both starts
-    counts, the history is that of the better one.
+    Few views determine the depth of a centre of attenuation badly, so an initial guess that is wrong by some
+    voxels can end in a local minimum; so can the identity, after a large motion, and a stiff model that turns
+    the wrong way first. The starts are the initial guess and the identity, each with and without the models
+    between the first and the last. All run through the stages on the coarsest grid but the last of these,
+    where a step costs little. Without such stages only one start is used. The cost of all starts counts, the
+    history is that of the best one.
     """
-    # The first stages that estimate a motion on a grid coarser than that of the last stage.
-    finest = settings.stages[-1].coarsen
-    coarse = tuple(
-        takewhile(lambda one: one.coarsen != finest and one.model and not one.fresh, settings.stages)
-    )
-    if not (coarse and settings.initial_guess and _differ(study, coarse[-1])):
+    coarse = _first_stages(settings)
+    if not (coarse and settings.initial_guess and study.moving):
         return Runner(study, settings).first_state()
-    guessed = _through(study, replace(settings, stages=coarse), on_step)
-    try:
-        rested = _through(study, replace(settings, stages=coarse, initial_guess=False), on_step)
-    except GeometryError:
-        # The visits share no volume unless they are moved.
-        return guessed
-    finished = [state for state in (guessed, rested) if state.status is not Status.DIVERGED]
-    better = min(finished, key=lambda state: state.history[-1].objective, default=guessed)
+    tried: list[State] = []
+    for number, (stages, guess) in enumerate(_starts(study, coarse)):
+        try:
+            runner = Runner(study, replace(settings, stages=stages, initial_guess=guess), on_step=on_step)
+            tried.append(runner.run(runner.first_state()))
+        except GeometryError:
+            # The visits share no volume unless they are moved.
+            if number == 0:
+                raise
+    finished = [state for state in tried if state.status is not Status.DIVERGED]
+    best = min(finished, key=lambda state: state.history[-1].objective, default=tried[0])
     return replace(
-        better,
-        applications=guessed.applications + rested.applications,
-        seconds=guessed.seconds + rested.seconds,
+        best,
+        stage=len(coarse),
+        applications=sum(state.applications for state in tried),
+        seconds=sum(state.seconds for state in tried),
     )
+
+
+def _first_stages(settings: Settings) -> tuple[Stage, ...]:
+    """Return the stages that are run from several starts: all on the coarsest grid but the last."""
+    first, last = settings.stages[0], settings.stages[-1]
+    if first.coarsen == last.coarsen:
+        return ()
+    same = tuple(takewhile(lambda one: one.coarsen == first.coarsen and one.model, settings.stages))
+    return same[:-1]
+
+
+def _starts(study: Study, coarse: tuple[Stage, ...]) -> Iterator[tuple[tuple[Stage, ...], bool]]:
+    """Yield stages and whether to begin with the initial guess: those of each start."""
+    guesses = (True, False) if _differ(study, coarse[0]) else (True,)
+    yield coarse, True
+    direct = (coarse[0], *coarse[-1:]) if len(coarse) > 2 else coarse
+    for guess in guesses:
+        if direct != coarse or not guess:
+            yield direct, guess
 
 
 def _differ(study: Study, stage: Stage) -> bool:
+    """Whether the initial guess moves a visit by more than half a voxel."""
     edge_mm = min(study.grid.coarsen(stage.coarsen).spacing_mm)
-    return any(math.hypot(*shift) > edge_mm for shift in initial_translations_mm(study))
-
-
-def _through(study: Study, settings: Settings, on_step: OnStep | None) -> State:
-    runner = Runner(study, settings, on_step=on_step)
-    return runner.run(runner.first_state())
+    return any(math.hypot(*shift) > edge_mm / 2 for shift in initial_translations_mm(study))

@@ -16,7 +16,7 @@ class Priors:
     ----------
     total_variation : float
         In units of the RMS of the noise gradient: at 1, an edge must explain more of the data than noise
-        could.
+        could, and true detail is lost with it.
     smoothing : float
         Of the total variation, relative to the object's attenuation.
     depth_weight : float
@@ -27,8 +27,8 @@ class Priors:
         Mean curvature of the bending energy over the parameters of a transform with control points, relative
         to the misfit's.
     least_noise : float
-        Lower bound of the noise, relative to the largest line integral, for what a grid of voxels cannot
-        explain.
+        What a grid of voxels cannot explain: a standard deviation of the line integrals, relative to the
+        largest, for each mm of the voxels' edges. It adds to the noise.
 
     Raises
     ------
@@ -36,7 +36,7 @@ class Priors:
         If a weight is negative or not finite, or `smoothing` is zero with total variation.
     """
 
-    total_variation: float = 1.0
+    total_variation: float = 0.3
     smoothing: float = 0.01
     depth_weight: float = 1.0
     nonnegativity: float = 1.0

@@ -25,7 +25,10 @@ from duotomo.transforms import Model, Motion, Transform, Translation, model_name
 VOLUME = "volume"
 """Name, in a state, of the volume being reconstructed."""
 
-FIRST_STEPS = 10
+SETTLED = 0.001
+"""A motion has settled once it changes by less within ten steps, in voxels of its level (RMS)."""
+
+FIRST_STEPS = 15
 """Steps of the volume alone from zeros, without which a motion has no gradient."""
 
 
@@ -109,10 +112,8 @@ class Runner:
             volume = resampled(volume, self.study.grid.coarsen(state.coarsen), level.grid)
         model = state.model if stage.model is None else model_name(stage.model)
         transforms, params = self._converted(state, stage.model)
-        if self._scales is None:
-            self._scales = scales_of(self.study, self.settings.priors)
         priors = replace(self.settings.priors, bending=self.settings.priors.bending * stage.stiffness)
-        problem = Problem(level, transforms, priors, self._scales, self.settings.central_step)
+        problem = Problem(level, transforms, priors, self._known_scales(), self.settings.central_step)
         length = self.settings.solver.block
         n_steps = min(length, stage.n_steps - state.block * length)
         what = "volume" if stage.model is None else model
@@ -156,7 +157,14 @@ class Runner:
                 return replace(first, status=Status.DIVERGED, reason=reason)
         if isinstance(solver, Coupled):
             return coupled_block(
-                problem, volume, params, solver=solver, n_steps=n_steps, tolerance=tolerance, on_step=note
+                problem,
+                volume,
+                params,
+                solver=solver,
+                n_steps=n_steps,
+                tolerance=tolerance,
+                on_step=note,
+                settles=SETTLED * min(stage.coarsen) if tolerance > 0 else None,
             )
         return alternating_block(
             problem, volume, params, solver=solver, n_steps=n_steps, tolerance=tolerance, on_step=note
@@ -176,8 +184,18 @@ class Runner:
 
     def _at(self, coarsen: tuple[int, int, int]) -> Level:
         if self._level is None or self._level.coarsen != coarsen:
-            self._level = Level(self.study, coarsen)
+            self._level = Level(
+                self.study,
+                coarsen,
+                basis=self.settings.basis,
+                mismatches=self._known_scales().mismatches,
+            )
         return self._level
+
+    def _known_scales(self) -> Scales:
+        if self._scales is None:
+            self._scales = scales_of(self.study, self.settings.priors)
+        return self._scales
 
 
 def model_named(settings: Settings, name: str) -> Model:

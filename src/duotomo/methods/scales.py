@@ -21,19 +21,26 @@ _QUANTILE = 0.99
 class Scales:
     """Scales that the weights of the priors are relative to.
 
-    `sigmas` is the noise of each visit at full resolution, without unit, and with weights relative to what
-    they imply; `attenuation` is that of the object, in 1/mm.
+    Parameters
+    ----------
+    sigmas : tuple of float
+        Noise of each visit at full resolution, without unit, and with weights relative to what they imply.
+    mismatches : tuple of float
+        What a grid of voxels cannot explain of each visit, per mm of their edges.
+    attenuation : float
+        Of the object, in 1/mm.
     """
 
     sigmas: tuple[float, ...]
+    mismatches: tuple[float, ...]
     attenuation: float
 
 
 def scales_of(study: Study, priors: Priors) -> Scales:
-    """Estimate noise and attenuation from the data alone.
+    """Estimate noise, mismatch and attenuation from the data alone.
 
-    Noise: that of `noise_level`, of each visit, but at least `priors.least_noise` times its largest line
-    integral; with weights it is what they imply, 1. Attenuation: the 99th percentile of a coarse
+    Noise: that of `noise_level`, of each visit; with weights it is what they imply, 1. Mismatch:
+    `priors.least_noise` times the largest line integral. Attenuation: the 99th percentile of a coarse
     reconstruction of the reference, over those voxels that attenuate at all.
     """
     level = Level(study, pyramid(study.grid)[0])
@@ -46,17 +53,22 @@ def scales_of(study: Study, priors: Priors) -> Scales:
     volume = Cgls(n_steps=5).minimise(ProjectionMisfit(projector, data)).value
     inside = volume[volume > 0.05 * volume.max()].double().sort().values
     return Scales(
-        sigmas=tuple(_sigma(visit, priors.least_noise) for visit in study.visits),
+        sigmas=tuple(_sigma(visit) for visit in study.visits),
+        mismatches=tuple(priors.least_noise * _largest(visit) for visit in study.visits),
         attenuation=float(inside[int(_QUANTILE * (len(inside) - 1))]),
     )
 
 
-def _sigma(visit: Visit, least_noise: float) -> float:
+def _sigma(visit: Visit) -> float:
     if visit.weights is not None:
         return 1.0
-    floor = least_noise * float(visit.projections.max())
     try:
-        return max(floor, noise_level(visit.projections))
+        return noise_level(visit.projections)
     except DuotomoError:
         # Too few pixels behind the object to tell.
-        return floor
+        return 0.0
+
+
+def _largest(visit: Visit) -> float:
+    used = visit.projections if visit.weights is None else visit.projections[visit.weights > 0]
+    return float(used.max())

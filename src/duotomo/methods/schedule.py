@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
@@ -10,14 +10,18 @@ from duotomo.methods.level import FINEST, Factors, coarsening
 from duotomo.transforms import Affine, Model, Rigid, Translation
 from duotomo.transforms.models import ChainModel, model_repr
 
-LEAST_VOXELS = 12
+LEAST_VOXELS = 18
 """Voxels of a pyramid level along its longest axis, at least, and a third of that along the others."""
 
 LADDER: tuple[Model, ...] = (Translation, Rigid, Affine)
 """Models without control points, stiffest first."""
 
-SOFTENING = ((80, 80, 100, 100, 150), (150.0, 50.0, 15.0, 5.0, 1.0))
-"""Steps of the stages of a model with control points, and the factor of its bending energy in each."""
+SOFTENING = (10.0, 3.0)
+"""Factors of the bending energy in the first stages of a model with control points."""
+
+FIRST_STEPS, LATTICE_STEPS, LEVEL_STEPS, LAST_STEPS = 40, 80, 100, 60
+"""Steps of motion and volume, at most: of a model that others follow, of one with control points at each
+stiffness, of a level, and of the finest level."""
 
 VOXELS_PER_INTERVAL = 8
 """Voxels between two control points, at least, of the first level of a model with control points."""
@@ -101,23 +105,35 @@ def stages_of(
     levels = pyramid(grid)
     interval_mm = model(grid).control_spacing_mm
     through = _stiffer(model) if through is None else through
-    second = levels[1] if len(levels) > 1 else levels[0]
-    stages = [Stage(coarsen=levels[0], model=through[0] if through else model, n_steps=20)]
-    stages += [Stage(coarsen=second, model=stiffer, n_steps=20) for stiffer in through[1:]]
+    # A volume made with another motion holds that motion in place: models begin with a volume of their own.
+    stages = [
+        Stage(coarsen=levels[0], model=one, n_steps=FIRST_STEPS, fresh=number > 0)
+        for number, one in enumerate(through)
+    ]
     if interval_mm is None:
-        coarse = levels[:3]
-        stages.append(Stage(coarsen=second, model=model, n_steps=150))
-        stages += [Stage(coarsen=level, model=model, n_steps=80) for level in coarse[2:]]
-        stages += _anew(coarse[:-1], n_steps=200)
-        stages += [Stage(coarsen=level, model=model, n_steps=120) for level in levels[2:-1]]
+        stages.append(Stage(coarsen=levels[0], model=model, n_steps=FIRST_STEPS, fresh=bool(through)))
+        stages.append(Stage(coarsen=levels[0], model=model, n_steps=LEVEL_STEPS, fresh=True))
+        stages += [Stage(coarsen=level, model=model, n_steps=LEVEL_STEPS) for level in levels[1:-1]]
     else:
-        fine = _fine_levels(grid, interval_mm, levels)
-        stages += _anew(levels[: levels.index(fine[0]) + 1], n_steps=100)
+        first = _first_level(grid, interval_mm, levels)
+        if through:
+            stages.append(replace(stages[-1], n_steps=LEVEL_STEPS, fresh=True))
+            between = levels[1 : first + 1]
+            stages += [Stage(coarsen=level, model=through[-1], n_steps=LEVEL_STEPS) for level in between]
         stages += [
-            Stage(coarsen=level, model=model, n_steps=steps, stiffness=stiffness)
-            for level, steps, stiffness in zip((*fine[:1] * 2, *fine[-1:] * 3), *SOFTENING, strict=True)
+            Stage(
+                coarsen=levels[first],
+                model=model,
+                n_steps=LATTICE_STEPS,
+                stiffness=stiffness,
+                fresh=number == 0 and bool(through),
+            )
+            for number, stiffness in enumerate((*SOFTENING, 1.0))
         ]
-    stages.append(Stage(coarsen=levels[-1], model=model, n_steps=n_steps))
+        stages += [Stage(coarsen=level, model=model, n_steps=LEVEL_STEPS) for level in levels[first + 1 : -1]]
+    stages.append(Stage(coarsen=levels[-1], model=model, n_steps=min(n_steps, LAST_STEPS)))
+    # The motion has settled by now; the volume takes longer.
+    stages.append(Stage(coarsen=levels[-1], model=None, n_steps=n_steps))
     return tuple(stages)
 
 
@@ -127,27 +143,14 @@ def _stiffer(model: Model) -> tuple[Model, ...]:
         return LADDER[: LADDER.index(model)]
     if isinstance(model, ChainModel) and model.parts[0] in LADDER:
         return LADDER[: LADDER.index(model.parts[0]) + 1]
-    return LADDER[:1]
+    return LADDER
 
 
-def _anew(levels: list[Factors], *, n_steps: int) -> list[Stage]:
-    """Return stages that reconstruct the volume from zeros, for a fixed motion."""
-    return [
-        Stage(coarsen=level, model=None, n_steps=n_steps, fresh=index == 0)
-        for index, level in enumerate(levels)
-    ]
-
-
-def _fine_levels(
-    grid: VolumeGrid, interval_mm: tuple[float, float, float], levels: list[Factors]
-) -> list[Factors]:
-    """Return the one or two finest levels, the coarser of which still resolves the control points."""
-    fine = [
-        level
-        for level in levels
-        if all(
-            spacing * factor * VOXELS_PER_INTERVAL <= interval
-            for spacing, factor, interval in zip(grid.spacing_mm, level, interval_mm, strict=True)
-        )
-    ]
-    return (fine or levels[-1:])[-2:]
+def _first_level(grid: VolumeGrid, interval_mm: tuple[float, float, float], levels: list[Factors]) -> int:
+    """Return the number of the coarsest level that resolves the control points, or of the finest."""
+    for number, level in enumerate(levels):
+        edges = (spacing * factor for spacing, factor in zip(grid.spacing_mm, level, strict=True))
+        pairs = zip(edges, interval_mm, strict=True)
+        if all(edge * VOXELS_PER_INTERVAL <= interval for edge, interval in pairs):
+            return number
+    return len(levels) - 1

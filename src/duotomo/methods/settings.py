@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
-from duotomo.methods.level import FINEST
+from duotomo.methods.level import FINEST, Basis
 from duotomo.methods.priors import NO_PRIORS, Priors
 from duotomo.methods.schedule import LADDER, Stage, check_counts, stages_of
 from duotomo.methods.study import Study
@@ -79,7 +79,12 @@ class Settings:
     initial_guess : bool
         Start from the centres of attenuation instead of from the identity.
     tolerance : float
-        A stage ends once a step lowers the objective by no more than this fraction of it.
+        A stage ends once steps lower the objective by no more than this fraction of it, each, in the mean
+        over ten.
+    basis : str
+        "spline": the volume holds coefficients of a cubic spline, warps interpolate by cubic convolution, and
+        data are smoothed as the spline smooths the volume. "voxel": it holds values of voxels, and warps
+        interpolate linearly.
     central_step : float, optional
         Differentiate warps by central differences of this step in the parameters, as the paper does; exactly
         unless given.
@@ -94,7 +99,8 @@ class Settings:
     solver: Coupled | Alternating = field(default_factory=Coupled)
     priors: Priors = field(default_factory=Priors)
     initial_guess: bool = True
-    tolerance: float = 1e-5
+    tolerance: float = 3e-5
+    basis: Basis = "spline"
     central_step: float | None = None
 
     def __post_init__(self) -> None:
@@ -109,7 +115,7 @@ class Settings:
         *,
         solver: Coupled | Alternating | None = None,
         priors: Priors | None = None,
-        n_steps: int = 120,
+        n_steps: int = 300,
     ) -> Settings:
         """Return the staged settings that suit a study.
 
@@ -146,15 +152,14 @@ class Settings:
         solver: Coupled | Alternating | None = None,
         priors: Priors | None = None,
         through: tuple[Model, ...] | None = None,
-        n_steps: int = 120,
+        n_steps: int = 300,
     ) -> Settings:
         """Return a multi-resolution schedule that needs no tuning: stiff models and coarse grids first.
 
-        The first model is estimated on the coarsest level, the others on the next one, the model itself there
-        and on the third. Then the volume is reconstructed from zeros with the motion found, and both are
-        refined together from the third level to the full resolution. A model with control points begins where
-        there are enough voxels between them, with a volume reconstructed for the motion before it, and its
-        bending energy is lowered from stage to stage.
+        All models are estimated on the coarsest level, one after the other; the last is refined with the
+        volume on every level, until it settles. Then it is held fixed, and the volume is finished. A model
+        with control points begins where there are enough voxels between them, from the affine transform
+        found before, and its bending energy is lowered from stage to stage.
 
         Parameters
         ----------
@@ -164,8 +169,7 @@ class Settings:
             As for `for_study`.
         through : tuple of Model, optional
             The models before `model`, stiffest first. Unless given: those of translation, rigid and affine
-            that are stiffer; before a chain those up to its first part; before any other model the
-            translation only, since control points begin so stiff that they move like an affine transform.
+            that are stiffer; before a chain those up to its first part; before any other model all three.
         n_steps
             As for `for_study`.
 
@@ -207,6 +211,7 @@ class Settings:
             priors=NO_PRIORS,
             initial_guess=False,
             tolerance=0.0,
+            basis="voxel",
             central_step=0.01,
         )
 

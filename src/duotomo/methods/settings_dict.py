@@ -59,6 +59,7 @@ def settings_to_dict(settings: Settings) -> dict[str, Any]:
         "priors": asdict(settings.priors),
         "initial_guess": settings.initial_guess,
         "tolerance": settings.tolerance,
+        "basis": settings.basis,
         "central_step": settings.central_step,
     }
 
@@ -103,6 +104,8 @@ def settings_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model
             priors=Priors(**content["priors"]),
             initial_guess=content["initial_guess"],
             tolerance=content["tolerance"],
+            # Files of before 0.2 have none.
+            basis=content.get("basis", "voxel"),
             central_step=content["central_step"],
         )
     except (KeyError, TypeError) as error:

@@ -13,13 +13,14 @@ from duotomo.objectives.embedded import Embedded
 from duotomo.objectives.image_misfit import checked_step
 from duotomo.objectives.joint_parts import ParamsPart, VolumePart
 from duotomo.objectives.objective import Objective, Product
-from duotomo.objectives.term import BoundTerm, Term, warped, warped_adjoint
+from duotomo.objectives.term import BoundTerm, Term, shown, shown_adjoint, warped, warped_adjoint
+from duotomo.operators import LinearOperator
 
 
 class JointMisfit(Objective):
     """Joint misfit of one volume and the motions of all visits to the projections of all visits.
 
-    `F(f, zeta_1, ..., zeta_K) = 1/2 sum over visits k of |sqrt(w_k) (A_k T_k(zeta_k) f - p_k)|^2`.
+    `F(f, zeta_1, ..., zeta_K) = 1/2 sum over visits k of |sqrt(w_k) (A_k T_k(zeta_k) B f - p_k)|^2`.
 
     The argument is one vector `x = [f, zeta_1, ..., zeta_K]`, in the precision and on the device of the data;
     `join` makes it and `split` takes it apart. A visit without a transform has no zeta. Each visit costs one
@@ -34,6 +35,9 @@ class JointMisfit(Objective):
         The visits.
     grid : VolumeGrid
         Of the volume.
+    basis : LinearOperator, optional
+        B, from the volume's coefficients f to the volume, (z, y, x): the warps act on `B f`; on f itself
+        unless given.
     central_step : float, optional
         Differentiate the warps by central differences of this step, in parameters; exactly unless given.
 
@@ -62,11 +66,18 @@ class JointMisfit(Objective):
 
     axes = ("element",)
 
-    def __init__(self, terms: Sequence[Term], grid: VolumeGrid, *, central_step: float | None = None) -> None:
+    def __init__(
+        self,
+        terms: Sequence[Term],
+        grid: VolumeGrid,
+        *,
+        basis: LinearOperator | None = None,
+        central_step: float | None = None,
+    ) -> None:
         if not terms:
             raise ShapeError("JointMisfit: expected at least one visit; got none. Pass one Term per visit.")
         step = checked_step("JointMisfit", central_step)
-        self.grid, self.terms = grid, tuple(terms)
+        self.grid, self.terms, self.basis = grid, tuple(terms), basis
         self.visits = tuple(BoundTerm(term, grid, step) for term in terms)
         self._like = terms[0].data[:0]
         for term in terms[1:]:
@@ -131,13 +142,13 @@ class JointMisfit(Objective):
             warps = [visit.warp(row) for visit, row in self._with_params(params)]
         except GeometryError:
             return math.inf
-        visits = zip(self.visits, warps, strict=True)
+        visits, volume = zip(self.visits, warps, strict=True), shown(self.basis, volume)
         return sum(visit.misfit.value(warped(warp, volume)) for visit, warp in visits)
 
     def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
         volume, params = self.split(x)
         total, gradient, slopes = 0.0, torch.zeros_like(x), []
-        by_volume = gradient[: self.grid.n_voxels].view(self.grid.shape)
+        by_volume, volume = torch.zeros_like(volume), shown(self.basis, volume)
         try:
             for visit, row in self._with_params(params):
                 warp = visit.warp(row)
@@ -148,6 +159,7 @@ class JointMisfit(Objective):
                 by_volume += warped_adjoint(warp, image)
         except GeometryError:
             return math.inf, torch.zeros_like(x)
+        gradient[: self.grid.n_voxels] = shown_adjoint(self.basis, by_volume).flatten()
         self._write_params(gradient, slopes)
         return total, gradient
 
@@ -161,11 +173,12 @@ class JointMisfit(Objective):
         """
         volume, params = self.split(x)
         visits = [(visit, row, visit.warp(row)) for visit, row in self._with_params(params)]
+        volume = shown(self.basis, volume)
 
         def product(d: torch.Tensor) -> torch.Tensor:
             d_volume, d_params = self.split(d)
             result, slopes, rows = torch.zeros_like(d), [], iter(d_params)
-            by_volume = result[: self.grid.n_voxels].view(self.grid.shape)
+            by_volume, d_volume = torch.zeros_like(volume), shown(self.basis, d_volume)
             for visit, row, warp in visits:
                 image = warped(warp, d_volume)
                 if warp is not None:
@@ -174,6 +187,7 @@ class JointMisfit(Objective):
                 if warp is not None:
                     slopes.append(visit.pulled_back(row, volume, image))
                 by_volume += warped_adjoint(warp, image)
+            result[: self.grid.n_voxels] = shown_adjoint(self.basis, by_volume).flatten()
             self._write_params(result, slopes)
             return result
 
@@ -193,7 +207,8 @@ class JointMisfit(Objective):
             Of f, (z, y, x).
         """
         params = self.check_params(params_list)
-        return VolumePart([(visit, visit.warp(row)) for visit, row in self._with_params(params)], self.grid)
+        visits = [(visit, visit.warp(row)) for visit, row in self._with_params(params)]
+        return VolumePart(visits, self.grid, self.basis)
 
     def params_part(self, volume: torch.Tensor) -> ParamsPart:
         """Return the terms of F that depend on the parameters, as a function of these, for a fixed volume.
@@ -216,7 +231,7 @@ class JointMisfit(Objective):
         axes, where = ("z", "y", "x"), "JointMisfit.params_part"
         check_tensor(where, "volume", volume, shape=self.grid.shape, axes=axes, batch_ok=False)
         self._check_same("volume", volume)
-        return ParamsPart(self.moving_visits, volume)
+        return ParamsPart(self.moving_visits, shown(self.basis, volume))
 
     def on_volume(self, objective: Objective) -> Embedded:
         """Return an objective of the volume, such as a prior, as a function of the joint argument.

@@ -11,12 +11,12 @@ from duotomo.errors import GeometryError, ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.objectives.norms import normal_equations
 from duotomo.objectives.objective import Objective, Product
-from duotomo.objectives.term import BoundTerm, warped, warped_adjoint
-from duotomo.operators import Warp
+from duotomo.objectives.term import BoundTerm, shown, shown_adjoint, warped, warped_adjoint
+from duotomo.operators import LinearOperator, Warp
 
 
 class VolumePart(Objective):
-    """Joint misfit for fixed transforms, `F(f) = 1/2 sum over visits k of |sqrt(w_k) (A_k T_k f - p_k)|^2`.
+    """Joint misfit for fixed transforms, `F(f) = 1/2 sum over visits k of |sqrt(w_k) (A_k T_k B f - p_k)|^2`.
 
     A quadratic of f, (z, y, x). Made by `JointMisfit.volume_part`, whose projectors count its applications.
 
@@ -26,39 +26,47 @@ class VolumePart(Objective):
         The terms, each with its warp; None for the visit in whose frame the volume is.
     grid : VolumeGrid
         Of the volume.
+    basis : LinearOperator, optional
+        B, as for `JointMisfit`.
     """
 
     axes = ("z", "y", "x")
 
-    def __init__(self, visits: Sequence[tuple[BoundTerm, Warp | None]], grid: VolumeGrid) -> None:
-        self.visits, self.shape = tuple(visits), grid.shape
+    def __init__(
+        self,
+        visits: Sequence[tuple[BoundTerm, Warp | None]],
+        grid: VolumeGrid,
+        basis: LinearOperator | None = None,
+    ) -> None:
+        self.visits, self.shape, self.basis = tuple(visits), grid.shape, basis
         self.operators = tuple(visit.misfit.operator for visit, _ in visits)
 
     def value(self, x: torch.Tensor) -> float:
         self.check(x)
-        return sum(visit.misfit.value(warped(warp, x)) for visit, warp in self.visits)
+        volume = shown(self.basis, x)
+        return sum(visit.misfit.value(warped(warp, volume)) for visit, warp in self.visits)
 
     def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
         self.check(x)
-        total, gradient = 0.0, None
+        total, gradient, volume = 0.0, None, shown(self.basis, x)
         for visit, warp in self.visits:
-            value, image = visit.misfit.value_and_gradient(warped(warp, x))
+            value, image = visit.misfit.value_and_gradient(warped(warp, volume))
             total, gradient = total + value, _added(gradient, warped_adjoint(warp, image))
         assert gradient is not None
-        return total, gradient
+        return total, shown_adjoint(self.basis, gradient)
 
     def curvature(self, x: torch.Tensor) -> Product:
-        """Return the Hessian product, `d -> sum over visits of T^T A^T w A T d`, the same for every x."""
+        """Return the Hessian product, `d -> sum over visits of B^T T^T A^T w A T B d`, the same everywhere."""
         self.check(x)
 
         def product(d: torch.Tensor) -> torch.Tensor:
             self.check(d, "d")
-            total = None
+            total, volume = None, shown(self.basis, d)
             for visit, warp in self.visits:
-                image = visit.misfit.hessian_product(warped(warp, d))
+                image = visit.misfit.hessian_product(warped(warp, volume))
                 total = _added(total, warped_adjoint(warp, image))
             assert total is not None
-            return total
+            return shown_adjoint(self.basis, total)
 
         return product
 

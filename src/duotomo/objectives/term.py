@@ -32,6 +32,8 @@ class Term:
         T, moving_to_reference; none for the visit in whose frame the volume is.
     grid : VolumeGrid, optional
         Moving grid, which the volume is resampled to; the reference grid unless given.
+    cubic : bool
+        Whether T interpolates by Keys' cubic convolution instead of linearly.
     """
 
     projector: LinearOperator
@@ -40,6 +42,7 @@ class Term:
     nuisance: Nuisance | None = None
     transform: Transform | None = None
     grid: VolumeGrid | None = None
+    cubic: bool = False
 
 
 class BoundTerm:
@@ -65,31 +68,43 @@ class BoundTerm:
             )
         self.misfit = ProjectionMisfit(term.projector, term.data, term.weights, nuisance=term.nuisance)
         self.transform, self.reference, self.moving = term.transform, reference, moving
-        self.central_step = central_step
+        self.central_step, self.cubic = central_step, term.cubic
         self.n_params = 0 if term.transform is None else term.transform.n_params
 
     def warp(self, params: torch.Tensor) -> Warp | None:
         """Return T, or None for a visit in the reference frame."""
         if self.transform is None:
             return None
-        return self.transform.warp(params, self.reference, self.moving)
+        return self.transform.warp(params, self.reference, self.moving, cubic=self.cubic)
 
     def along(self, params: torch.Tensor, volume: torch.Tensor, d_params: torch.Tensor) -> torch.Tensor:
         """Return the derivative of `T(params) f` along `d_params`."""
         return self._known().jvp(
-            params, volume, d_params, self.reference, self.moving, central_step=self.central_step
+            params,
+            volume,
+            d_params,
+            self.reference,
+            self.moving,
+            central_step=self.central_step,
+            cubic=self.cubic,
         )
 
     def pulled_back(self, params: torch.Tensor, volume: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
         """Return the gradient in the parameters of `<T(params) f, image>`, float64 on the CPU."""
         return self._known().vjp(
-            params, volume, image, self.reference, self.moving, central_step=self.central_step
+            params,
+            volume,
+            image,
+            self.reference,
+            self.moving,
+            central_step=self.central_step,
+            cubic=self.cubic,
         )
 
     def derivative_images(self, params: torch.Tensor, volume: torch.Tensor) -> torch.Tensor:
         """Return the derivatives of `T(params) f` in every parameter, (parameter, z, y, x)."""
         return self._known().derivative_images(
-            params, volume, self.reference, self.moving, central_step=self.central_step
+            params, volume, self.reference, self.moving, central_step=self.central_step, cubic=self.cubic
         )
 
     def _known(self) -> Transform:
@@ -106,3 +121,13 @@ def warped(warp: Warp | None, volume: torch.Tensor) -> torch.Tensor:
 def warped_adjoint(warp: Warp | None, image: torch.Tensor) -> torch.Tensor:
     """Return `T^T b`."""
     return image if warp is None else warp.transpose(image[None])[0]
+
+
+def shown(basis: LinearOperator | None, coefficients: torch.Tensor) -> torch.Tensor:
+    """Return the volume that coefficients stand for, `B f`."""
+    return coefficients if basis is None else basis.forward(coefficients[None])[0]
+
+
+def shown_adjoint(basis: LinearOperator | None, image: torch.Tensor) -> torch.Tensor:
+    """Return `B^T b`."""
+    return image if basis is None else basis.transpose(image[None])[0]

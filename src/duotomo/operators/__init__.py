@@ -5,6 +5,7 @@ from duotomo.operators.gradient import Gradient
 from duotomo.operators.linear import LinearOperator
 from duotomo.operators.module import OperatorModule
 from duotomo.operators.projector import Projector
+from duotomo.operators.spline_basis import SplineBasis
 from duotomo.operators.warp import Warp
 from duotomo.operators.weighting import Weighting
 
@@ -13,6 +14,7 @@ __all__ = [
     "LinearOperator",
     "OperatorModule",
     "Projector",
+    "SplineBasis",
     "Warp",
     "Weighting",
     "adjoint_gap",

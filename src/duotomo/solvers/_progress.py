@@ -31,13 +31,16 @@ class Descent(Solver[Goal]):
         super().__post_init__()
         check_tolerances(type(self).__name__, gradient_tolerance=self.gradient_tolerance)
 
-    def _progress(self, objective: _CountsApplications, on_step: OnStep | None) -> Progress:
+    def _progress(
+        self, objective: _CountsApplications, on_step: OnStep | None, *, window: int = 1
+    ) -> Progress:
         return Progress(
             n_steps=self.n_steps,
             applications=lambda: objective.applications,
             on_step=on_step,
             tolerance=self.tolerance,
             gradient_tolerance=self.gradient_tolerance,
+            window=window,
         )
 
 
@@ -45,7 +48,8 @@ class Progress:
     """Adds to the history of one run and says when to stop.
 
     applications: as `count` of `History`. tolerance: of the objective's relative decrease in a step.
-    gradient_tolerance: of the gradient's norm, relative to the start.
+    gradient_tolerance: of the gradient's norm, relative to the start. window: steps that the decrease is a
+    mean over.
     """
 
     def __init__(
@@ -56,7 +60,9 @@ class Progress:
         on_step: OnStep | None,
         tolerance: float = 0.0,
         gradient_tolerance: float = 0.0,
+        window: int = 1,
     ) -> None:
+        self._window = window
         self._limit, self._history = n_steps, History(applications, on_step)
         self._tolerance, self._gradient_tolerance = tolerance, gradient_tolerance
 
@@ -87,13 +93,17 @@ class Progress:
 
         held_back: the step was made short on purpose, so that a small decrease says nothing.
         """
-        before = self._history.steps[-1].objective
         self.record(objective, gradient_norm, step_size)
+        steps = self._history.steps
         if gradient_norm <= self._gradient_tolerance * self._history.steps[0].gradient_norm:
             reason = f"The gradient fell to {self._gradient_tolerance:g} of its norm at the start."
             return self.stop(x, Status.CONVERGED, reason)
-        if not held_back and before - objective <= self._tolerance * abs(before):
-            reason = f"A step lowered the objective by no more than {self._tolerance:g} of it."
+        if held_back or len(steps) <= self._window:
+            return None
+        before = steps[-1 - self._window].objective
+        if before - objective <= self._tolerance * self._window * abs(before):
+            each = "A step" if self._window == 1 else f"On average each of {self._window} steps"
+            reason = f"{each} lowered the objective by no more than {self._tolerance:g} of it."
             return self.stop(x, Status.CONVERGED, reason)
         return None
 

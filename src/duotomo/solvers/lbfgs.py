@@ -13,7 +13,7 @@ from duotomo.solvers._checks import check_counts, check_first_step, check_start,
 from duotomo.solvers._progress import Descent
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.line_search import NotFound, StrongWolfe
-from duotomo.solvers.solution import Solution
+from duotomo.solvers.solution import Solution, Status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,8 @@ class Lbfgs(Descent[Objective]):
         As for `GaussNewton`.
     memory : int
         Steps that B is made of.
+    window : int
+        Steps over which `tolerance` is judged: it is the mean relative decrease of one of them.
     first_step : float
         Length of the first trial, in the units of x.
     line_search : StrongWolfe
@@ -45,12 +47,13 @@ class Lbfgs(Descent[Objective]):
 
     memory: int = 8
     tolerance: float = 1e-9
+    window: int = 1
     first_step: float = 1.0
     line_search: StrongWolfe = field(default_factory=StrongWolfe)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_counts("Lbfgs", memory=self.memory)
+        check_counts("Lbfgs", memory=self.memory, window=self.window)
         check_first_step("Lbfgs", self.first_step)
 
     @torch.no_grad()
@@ -60,6 +63,7 @@ class Lbfgs(Descent[Objective]):
         start: torch.Tensor,
         *,
         precondition: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        at_rest: Callable[[torch.Tensor], bool] | None = None,
         on_step: OnStep | None = None,
     ) -> Solution:
         """Minimise an objective from an initial guess.
@@ -71,6 +75,8 @@ class Lbfgs(Descent[Objective]):
         precondition : callable, optional
             The preconditioner, `r -> P r`, symmetric, positive definite and near the inverse Hessian but for
             a factor; it returns a new tensor.
+        at_rest : callable, optional
+            Called with x after every step; the solver has converged once it returns true.
         on_step
             As for `Solver.minimise`.
 
@@ -79,7 +85,7 @@ class Lbfgs(Descent[Objective]):
         Solution
             Not converging is a status of it.
         """
-        progress = self._progress(objective, on_step)
+        progress = self._progress(objective, on_step, window=self.window)
         x = check_start("Lbfgs.minimise", start, objective.shape)
         value, gradient = objective.value_and_gradient(x)
         if solution := progress.begin(x, value, norm(gradient)):
@@ -103,6 +109,8 @@ class Lbfgs(Descent[Objective]):
             x, value, gradient = found.x, found.value, found.gradient
             if solution := progress.advance(x, value, norm(gradient), found.step):
                 return solution
+            if at_rest is not None and at_rest(x):
+                return progress.stop(x, Status.CONVERGED, "What was to be found has come to rest.")
         return progress.out_of_steps(x)
 
 
