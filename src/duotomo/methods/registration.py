@@ -26,7 +26,10 @@ from duotomo.transforms.models import ChainModel, LatticeModel
 from duotomo.transforms.transform import FEW_PARAMS
 
 INNER_STEPS, INNER_TOLERANCE = 60, 0.05
-"""Of the conjugate gradients in each Gauss-Newton step."""
+"""Of the conjugate gradients in each Gauss-Newton step of a B-spline, whose products need no warps."""
+
+FEW_INNER_STEPS, LARGE_TOLERANCE = 20, 0.1
+"""The same of other transforms, each of whose products takes two warps."""
 
 TOLERANCE = 1e-3
 """A stage ends once a step lowers the objective by no more than this fraction of it."""
@@ -357,8 +360,8 @@ def _minimise(
     solver = GaussNewton(
         n_steps=n_steps,
         tolerance=TOLERANCE,
-        inner_steps=INNER_STEPS,
-        inner_tolerance=INNER_TOLERANCE,
+        inner_steps=FEW_INNER_STEPS if diagonal is None else INNER_STEPS,
+        inner_tolerance=LARGE_TOLERANCE if diagonal is None else INNER_TOLERANCE,
         damping=1e-3,
     )
     if diagonal is None or not float(diagonal.max()) > 0:
