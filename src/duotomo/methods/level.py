@@ -14,6 +14,7 @@ from duotomo.geometry.binning import bin_projections, binned_pixels
 from duotomo.methods.detector_filter import spline_filtered, voxel_shadow
 from duotomo.methods.study import Study, Visit
 from duotomo.objectives import Term
+from duotomo.objectives.nuisance import Nuisance
 from duotomo.operators import Projector, SplineBasis
 from duotomo.operators.counted import Counted
 from duotomo.transforms import Transform, Translation
@@ -33,10 +34,10 @@ Basis = Literal["voxel", "spline"]
 class Level:
     """A study whose voxels and pixels are combined by whole factors.
 
-    Line integrals of combined pixels are averaged, by their weights where there are any, and weights are
-    added. With voxels as the basis, pixels are combined along v and u by the factors of y and x. With
-    splines, they are combined up to the size of a voxel's shadow, and smoothed as the spline smooths the
-    volume: a level then holds no detail that its volume cannot show, and none is explained by a motion.
+    Line integrals of combined pixels are averaged over the rays that have a weight, and so are variances.
+    With voxels as the basis, pixels are combined along v and u by the factors of y and x. With splines, they
+    are combined up to the size of a voxel's shadow, and smoothed as the spline smooths the volume: a level
+    then holds no detail that its volume cannot show, and none is explained by a motion.
 
     Parameters
     ----------
@@ -49,6 +50,8 @@ class Level:
     mismatches : sequence of float
         What a volume cannot explain of each visit, as a standard deviation of the line integrals per mm of
         the voxels' edges along y and x; adds to the noise, and to the variance that weights stand for.
+    offset : float
+        Standard deviation of the unknown offset of each view's line integrals.
     """
 
     def __init__(
@@ -58,12 +61,14 @@ class Level:
         *,
         basis: Basis = "voxel",
         mismatches: Sequence[float] | None = None,
+        offset: float = 0.0,
     ) -> None:
         self.coarsen, self.grid = coarsen, study.grid.coarsen(coarsen)
         self.basis = SplineBasis(self.grid) if basis == "spline" else None
         self.grids = tuple(study.grid_of(visit).coarsen(coarsen) for visit in study.visits)
         edge_mm = math.sqrt(self.grid.spacing_mm[1] * self.grid.spacing_mm[2])
         self.mismatches = tuple(edge_mm * one for one in mismatches or (0.0,) * len(study.visits))
+        self._offset = offset
         visits, self._noise_shrinks = [], []
         for visit, grid, mismatch in zip(study.visits, self.grids, self.mismatches, strict=True):
             factor = (coarsen[1], coarsen[2])
@@ -86,14 +91,22 @@ class Level:
                 projector=projector,
                 data=visit.projections,
                 weights=visit.weights,
+                nuisance=self._nuisance(visit, mismatch),
                 transform=transform,
                 grid=grid,
                 cubic=self.basis is not None,
             )
-            for projector, visit, grid, transform in zip(
-                self.projectors, self.visits, self.grids, (None, *transforms), strict=True
+            for projector, visit, grid, mismatch, transform in zip(
+                self.projectors, self.visits, self.grids, self.mismatches, (None, *transforms), strict=True
             )
         ]
+
+    def _nuisance(self, visit: Visit, mismatch: float) -> Nuisance | None:
+        if self._offset == 0:
+            return None
+        # Thousands of rays of a view outweigh the prior: without weights a rough scale of the noise will do.
+        noise = 1.0 if visit.weights is not None or mismatch == 0 else mismatch
+        return Nuisance(offset=self._offset, noise=noise)
 
     def noise_gradient_rms(self, sigmas: Sequence[float]) -> float:
         """Return the RMS over voxels of the gradient of the misfit that noise leaves at the true volume.
@@ -106,7 +119,8 @@ class Level:
         pulls = []
         rows = zip(self.visits, sigmas, self._noise_shrinks, self.mismatches, strict=True)
         for index, (visit, sigma, shrinks, mismatch) in enumerate(rows):
-            size = math.hypot(sigma * shrinks, mismatch) if visit.weights is None else 1.0
+            # The variance of a typical ray was doubled in its weight, for what voxels cannot explain.
+            size = math.hypot(sigma * shrinks, mismatch) if visit.weights is None else math.sqrt(0.5)
             pulls.append(size * _rms(self._pulled(index)))
         # Added, not their squares: what voxels cannot explain is much the same in every visit.
         return sum(pulls)
@@ -187,24 +201,28 @@ def _binned(visit: Visit, factor: tuple[int, int], mismatch: float) -> Visit:
         return replace(
             visit, projections=bin_projections(projections, factor), acquisition=visit.acquisition.bin(factor)
         )
+    # A plain mean of the rays that count: weights within a pixel would favour rays that pass the object by.
+    used = (weights > 0).to(projections)
+    share = bin_projections(used, factor)
+    few = torch.finfo(share.dtype).tiny
+    binned = bin_projections(used * projections, factor) / share.clamp(min=few)
+    variance = bin_projections(used / weights.clamp(min=few), factor) / share.square().clamp(min=few)
     shape = visit.acquisition.detector_shape
-    n_pixels = math.prod(binned_pixels(n, f)[1] for n, f in zip(shape, factor, strict=True))
-    mean = bin_projections(weights, factor)
-    binned = bin_projections(weights * projections, factor) / mean.clamp(min=torch.finfo(mean.dtype).tiny)
-    total = mean * n_pixels
+    variance /= math.prod(binned_pixels(n, f)[1] for n, f in zip(shape, factor, strict=True))
+    more = mismatch**2 + _typical_variance(binned, variance, share)
     return replace(
         visit,
         projections=binned,
         acquisition=visit.acquisition.bin(factor),
-        weights=total / (1 + (mismatch**2 + _typical_variance(binned, total)) * total),
+        weights=torch.where(share > 0, 1 / (variance + more), torch.zeros_like(variance)),
     )
 
 
-def _typical_variance(projections: torch.Tensor, weights: torch.Tensor) -> float:
+def _typical_variance(projections: torch.Tensor, variance: torch.Tensor, share: torch.Tensor) -> float:
     """Return the median variance of the rays through the object.
 
     What voxels cannot explain is about as large as the noise. Without it, rays beside the object, of which
     there are many and whose noise is least, would rule, and with them the outline of the voxels at the skin.
     """
-    inside = (projections > OBJECT * projections.max()) & (weights > 0)
-    return float((1 / weights[inside]).median()) if bool(inside.any()) else 0.0
+    inside = (projections > OBJECT * projections.max()) & (share > 0)
+    return float(variance[inside].median()) if bool(inside.any()) else 0.0

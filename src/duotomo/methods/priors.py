@@ -29,6 +29,9 @@ class Priors:
     least_noise : float
         What a grid of voxels cannot explain: a standard deviation of the line integrals, relative to the
         largest, for each mm of the voxels' edges. It adds to the noise.
+    offset : float
+        Standard deviation of what is not known of each view's exposure: of an offset of its line integrals,
+        which is minimised out.
 
     Raises
     ------
@@ -36,12 +39,13 @@ class Priors:
         If a weight is negative or not finite, or `smoothing` is zero with total variation.
     """
 
-    total_variation: float = 0.3
+    total_variation: float = 0.2
     smoothing: float = 0.01
     depth_weight: float = 1.0
     nonnegativity: float = 1.0
-    bending: float = 2e-4
+    bending: float = 1e-2
     least_noise: float = 1e-3
+    offset: float = 0.02
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -56,5 +60,5 @@ class Priors:
             )
 
 
-NO_PRIORS = Priors(total_variation=0, nonnegativity=0, bending=0)
-"""The misfit alone: no total variation, no penalty on negative attenuation, no bending energy."""
+NO_PRIORS = Priors(total_variation=0, nonnegativity=0, bending=0, offset=0)
+"""The misfit alone: no total variation, no penalty on negative attenuation, no bending energy, known exposures."""

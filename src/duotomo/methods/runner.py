@@ -189,6 +189,7 @@ class Runner:
                 coarsen,
                 basis=self.settings.basis,
                 mismatches=self._known_scales().mismatches,
+                offset=self.settings.priors.offset,
             )
         return self._level
 

@@ -19,7 +19,7 @@ LADDER: tuple[Model, ...] = (Translation, Rigid, Affine)
 SOFTENING = (10.0, 3.0)
 """Factors of the bending energy in the first stages of a model with control points."""
 
-FIRST_STEPS, LATTICE_STEPS, LEVEL_STEPS, LAST_STEPS = 40, 80, 100, 60
+FIRST_STEPS, LATTICE_STEPS, LEVEL_STEPS, LAST_STEPS = 40, 150, 100, 60
 """Steps of motion and volume, at most: of a model that others follow, of one with control points at each
 stiffness, of a level, and of the finest level."""
 
@@ -118,7 +118,7 @@ def stages_of(
         first = _first_level(grid, interval_mm, levels)
         if through:
             stages.append(replace(stages[-1], n_steps=LEVEL_STEPS, fresh=True))
-            between = levels[1 : first + 1]
+            between = levels[1:first]
             stages += [Stage(coarsen=level, model=through[-1], n_steps=LEVEL_STEPS) for level in between]
         stages += [
             Stage(

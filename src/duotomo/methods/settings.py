@@ -30,7 +30,7 @@ class Coupled:
         If a count is below 1.
     """
 
-    memory: int = 12
+    memory: int = 20
     block: int = 150
 
     def __post_init__(self) -> None:

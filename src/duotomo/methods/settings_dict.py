@@ -101,7 +101,7 @@ def settings_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model
         return Settings(
             stages=stages,
             solver=_SOLVERS[kind](**solver),
-            priors=Priors(**content["priors"]),
+            priors=Priors(**_known_then(content), **content["priors"]),
             initial_guess=content["initial_guess"],
             tolerance=content["tolerance"],
             # Files of before 0.2 have none.
@@ -113,6 +113,11 @@ def settings_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model
             f"{_WHERE}: expected settings as settings_to_dict writes them; got: {type(error).__name__}: "
             f"{error}. Restore them."
         ) from error
+
+
+def _known_then(content: Mapping[str, Any]) -> dict[str, float]:
+    """Return the values of priors that settings of before 0.2 did not have."""
+    return {} if "offset" in content["priors"] else {"offset": 0.0}
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:

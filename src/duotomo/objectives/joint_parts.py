@@ -56,7 +56,7 @@ class VolumePart(Objective):
         return total, shown_adjoint(self.basis, gradient)
 
     def curvature(self, x: torch.Tensor) -> Product:
-        """Return the Hessian product, `d -> sum over visits of B^T T^T A^T w A T B d`, the same everywhere."""
+        """Return the Hessian product, `d -> sum over visits of B^T T^T A^T w A T B d`, the same for all x."""
         self.check(x)
 
         def product(d: torch.Tensor) -> torch.Tensor:
