@@ -61,4 +61,4 @@ class Priors:
 
 
 NO_PRIORS = Priors(total_variation=0, nonnegativity=0, bending=0, offset=0)
-"""The misfit alone: no total variation, no penalty on negative attenuation, no bending energy, known exposures."""
+"""The misfit alone: no total variation, no penalty on negative values, no bending energy, known exposures."""

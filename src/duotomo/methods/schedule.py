@@ -10,8 +10,11 @@ from duotomo.methods.level import FINEST, Factors, coarsening
 from duotomo.transforms import Affine, Model, Rigid, Translation
 from duotomo.transforms.models import ChainModel, model_repr
 
-LEAST_VOXELS = 18
+LEAST_VOXELS = 16
 """Voxels of a pyramid level along its longest axis, at least, and a third of that along the others."""
+
+LARGEST_MM = 12.0
+"""Edge of the voxels of a pyramid level, at most."""
 
 LADDER: tuple[Model, ...] = (Translation, Rigid, Affine)
 """Models without control points, stiffest first."""
@@ -93,7 +96,8 @@ def pyramid(grid: VolumeGrid) -> list[Factors]:
     while True:
         factors = coarsening(grid, edge_mm * 2 ** len(levels))
         shape = grid.coarsen(factors).shape
-        if max(shape) < LEAST_VOXELS or min(shape) < LEAST_VOXELS // 3 or len(levels) == 5:
+        too_few = max(shape) < LEAST_VOXELS or min(shape) < LEAST_VOXELS // 3
+        if too_few or edge_mm * 2 ** len(levels) > LARGEST_MM:
             return levels[::-1]
         levels.append(factors)
 
