@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -25,7 +25,7 @@ from duotomo.objectives import (
 )
 from duotomo.objectives.priors.folding import FoldingPenalty
 from duotomo.objectives.spline_misfit import SplineMisfit
-from duotomo.operators import Projector
+from duotomo.operators import Projector, SplineBasis
 from duotomo.transforms import Affine, BSpline, Rigid, Transform, Translation
 from tests.cases.operators import sweep, turned_sweep
 from tests.cases.transforms import MOVING, REFERENCE, draw_params, normal
@@ -103,6 +103,12 @@ def visit_params(seed: int = 7) -> list[torch.Tensor]:
 def joint(dtype: torch.dtype = DOUBLE, device: str = "cpu") -> JointMisfit:
     """Return the joint misfit of three visits."""
     return JointMisfit(visits(dtype, device), REFERENCE)
+
+
+def joint_of_spline(dtype: torch.dtype = DOUBLE, device: str = "cpu") -> JointMisfit:
+    """Return the joint misfit of a volume of spline coefficients, with warps by cubic convolution."""
+    terms = [replace(term, cubic=True) for term in visits(dtype, device)]
+    return JointMisfit(terms, REFERENCE, basis=SplineBasis(REFERENCE))
 
 
 def projection_misfit(*, weighted: bool) -> Build:
@@ -218,6 +224,21 @@ def objectives() -> list[ObjectiveCase]:
         case(
             name="joint, of the parameters",
             build=lambda dtype, device: joint(dtype, device).params_part(volume(20).to(device, dtype)),
+            at=torch.cat(rows),
+            of_params=True,
+        ),
+        case(name="joint, spline", build=joint_of_spline, at=joint_row),
+        case(
+            name="joint, spline, of the volume",
+            build=lambda dtype, device: joint_of_spline(dtype, device).volume_part(visit_params()),
+            at=f,
+            quadratic=True,
+        ),
+        case(
+            name="joint, spline, of the parameters",
+            build=lambda dtype, device: joint_of_spline(dtype, device).params_part(
+                volume(20).to(device, dtype)
+            ),
             at=torch.cat(rows),
             of_params=True,
         ),

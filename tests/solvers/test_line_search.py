@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from duotomo.errors import DuotomoError
@@ -57,6 +57,8 @@ def search(curve: Curve, rule: StrongWolfe, first: float, scale: float = 1.0) ->
     curvature=st.floats(0.05, 0.9),
     scale=st.sampled_from([0.01, 1.0, 100.0]),
 )
+# The minimum lies ten orders of magnitude below the start, whose rounding is nothing beside its own.
+@example(name="More-Thuente 2", first=260.0, curvature=0.0625, scale=0.01)
 def test_the_step_meets_the_strong_wolfe_conditions(
     name: str, first: float, curvature: float, scale: float
 ) -> None:

@@ -114,7 +114,9 @@ class StrongWolfe:
             trial = _evaluate(objective, x, direction, step)
             n_evaluations += 1
             enough = value + self.decrease * step * slope + slack
-            if not trial.finite or trial.value > enough or trial.value > low.value + slack:
+            # Far below the start, values have the rounding of their own size.
+            near = max(slack, rounding(x) * abs(low.value))
+            if not trial.finite or trial.value > enough or trial.value > low.value + near:
                 high = trial
             else:
                 done = abs(trial.slope) <= -self.curvature * slope
@@ -122,7 +124,7 @@ class StrongWolfe:
                 if trial.slope * ((math.inf if high is None else high.step) - low.step) >= 0:
                     high = low
                 low = trial
-            step = 4 * trial.step if high is None else _between(low, high, slack)
+            step = 4 * trial.step if high is None else _between(low, high, near)
         if not done and not (low.step > 0 and low.value < value):
             return NotFound(n_evaluations=n_evaluations, finite=trial.finite)
         return Found(
