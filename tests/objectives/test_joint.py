@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 
 from duotomo.errors import DtypeError, GeometryError, NonFiniteError, ShapeError
 from duotomo.objectives import JointMisfit, Nonnegativity, ProjectionMisfit, Term
-from duotomo.operators import Projector
+from duotomo.operators import Projector, SplineBasis
 from duotomo.operators.counted import Counted
 from duotomo.transforms import Affine, Rigid
-from tests.cases.objectives import SPLINE, joint, visit_params, visits, volume
+from tests.cases.objectives import SPLINE, joint, joint_of_spline, visit_params, visits, volume
 from tests.cases.operators import sweep
 from tests.cases.transforms import MOVING, REFERENCE, draw_params, normal
 
 DOUBLE = torch.float64
 F, PARAMS = volume(20), visit_params()
 N = REFERENCE.n_voxels
+
+each_joint = pytest.mark.parametrize("build", [joint, joint_of_spline], ids=["voxels", "spline"])
 
 
 def close(got: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-11) -> bool:
@@ -52,8 +56,26 @@ def test_it_is_the_sum_over_visits_of_composed_misfits() -> None:
     assert close(slope[:N].view(F.shape), gradient)
 
 
-def test_its_gradient_is_that_of_its_parts() -> None:
-    misfit = joint()
+def test_with_a_basis_the_warps_act_on_the_volume_it_makes() -> None:
+    misfit, basis = joint_of_spline(), SplineBasis(REFERENCE)
+    total, gradient = 0.0, torch.zeros_like(F)
+    rigid = Rigid(REFERENCE).warp(PARAMS[0], REFERENCE, MOVING, cubic=True)
+    for term, warp in zip(visits(), [None, rigid, SPLINE.warp(PARAMS[1], cubic=True)], strict=True):
+        operator = term.projector @ basis if warp is None else term.projector @ warp @ basis
+        value, slope = ProjectionMisfit(operator, term.data, term.weights).value_and_gradient(F)
+        total, gradient = total + value, gradient + slope
+    got, slope = misfit.value_and_gradient(misfit.join(F, PARAMS))
+    assert got == pytest.approx(total, rel=1e-12)
+    assert close(slope[:N].view(F.shape), gradient)
+    # Along the parameters, it is the misfit of the volume that the coefficients make.
+    terms = [replace(term, cubic=True) for term in visits()]
+    of_volume = JointMisfit(terms, REFERENCE)
+    assert close(slope[N:], of_volume.value_and_gradient(of_volume.join(basis(F), PARAMS))[1][N:])
+
+
+@each_joint
+def test_its_gradient_is_that_of_its_parts(build: Callable[[], JointMisfit]) -> None:
+    misfit = build()
     x = misfit.join(F, PARAMS)
     value, gradient = misfit.value_and_gradient(x)
     of_volume, of_params = misfit.volume_part(PARAMS), misfit.params_part(F)
@@ -63,12 +85,13 @@ def test_its_gradient_is_that_of_its_parts() -> None:
     params_value, params_slope = of_params.value_and_gradient(torch.cat(PARAMS))
     assert close(gradient[N:], params_slope)
     # The reference visit does not depend on the parameters, and is left out.
-    first = visits()[0]
-    assert params_value + ProjectionMisfit(first.projector, first.data).value(F) == pytest.approx(value)
+    first, shown = visits()[0], F if misfit.basis is None else misfit.basis(F)
+    assert params_value + ProjectionMisfit(first.projector, first.data).value(shown) == pytest.approx(value)
 
 
-def test_its_curvature_has_that_of_its_parts_on_the_diagonal() -> None:
-    misfit = joint()
+@each_joint
+def test_its_curvature_has_that_of_its_parts_on_the_diagonal(build: Callable[[], JointMisfit]) -> None:
+    misfit = build()
     product = misfit.curvature(misfit.join(F, PARAMS))
     d_f, d_p = normal(F.shape, seed=1), normal((misfit.n_params,), seed=2)
     alone = product(torch.cat([d_f.flatten(), torch.zeros_like(d_p)]))
@@ -79,8 +102,21 @@ def test_its_curvature_has_that_of_its_parts_on_the_diagonal() -> None:
     assert float(alone[:N].norm()) > 0
 
 
-def test_the_truth_is_a_minimum_where_the_curvature_is_exact() -> None:
-    misfit = JointMisfit(visits(truth=F, params=PARAMS), REFERENCE)
+def explained(*, cubic: bool) -> JointMisfit:
+    """Return the joint misfit whose data the volume F, or the spline of its coefficients, explains."""
+    if not cubic:
+        return JointMisfit(visits(truth=F, params=PARAMS), REFERENCE)
+    shown = SplineBasis(REFERENCE)(F)
+    rigid = Rigid(REFERENCE).warp(PARAMS[0], REFERENCE, MOVING, cubic=True)
+    images = [shown, rigid(shown), SPLINE.warp(PARAMS[1], cubic=True)(shown)]
+    pairs = zip(visits(), images, strict=True)
+    terms = [replace(term, data=term.projector(image), cubic=True) for term, image in pairs]
+    return JointMisfit(terms, REFERENCE, basis=SplineBasis(REFERENCE))
+
+
+@pytest.mark.parametrize("cubic", [False, True], ids=["voxels", "spline"])
+def test_the_truth_is_a_minimum_where_the_curvature_is_exact(cubic: bool) -> None:
+    misfit = explained(cubic=cubic)
     x = misfit.join(F, PARAMS)
     value, gradient = misfit.value_and_gradient(x)
     d, h = normal(misfit.shape, seed=3), 1e-7
