@@ -1,4 +1,4 @@
-"""The objective of a stage is the sum of its parts, needs no tuning, and has a preconditioner."""
+"""The objective of a stage is the sum of its parts, and needs no tuning."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ import pytest
 import torch
 
 from duotomo.methods import Priors, Study
-from duotomo.methods.level import Level
+from duotomo.methods.level import Basis, Level
+from duotomo.methods.preconditioner import motion_curvatures
 from duotomo.methods.priors import NO_PRIORS
-from duotomo.methods.problem import Problem, diagonal_estimate
+from duotomo.methods.problem import Problem
 from duotomo.methods.scales import scales_of
 from duotomo.objectives import Nonnegativity, TotalVariation
-from duotomo.transforms.transform import FEW_PARAMS
-from tests.cases.studies import GRID, shifted, study, truth
+from tests.cases.studies import GRID, shifted, study
 from tests.methods.runs import MODELS
 
 NAMES = ["rigid", "bspline:4,4,4"]
 SMALL = (2, 2, 2)
+BASES: list[Basis] = ["voxel", "spline"]
 
 
-def problem(model: str, *, priors: Priors | None = None, of: Study | None = None) -> Problem:
+def problem(
+    model: str, *, priors: Priors | None = None, of: Study | None = None, basis: Basis = "spline"
+) -> Problem:
     of = of or study(shifted(3.0, -2.0, 1.0), dtype=torch.float64)
     priors = priors or Priors()
-    level = Level(of, SMALL)
+    level = Level(of, SMALL, basis=basis)
     transforms = [MODELS[model](GRID) for _ in of.moving]
     return Problem(level, transforms, priors, scales_of(of, priors))
 
@@ -37,11 +40,13 @@ def somewhere(one: Problem, seed: int = 0) -> tuple[torch.Tensor, list[torch.Ten
     return volume, rows
 
 
+@pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("model", NAMES)
-def test_the_objective_is_the_sum_of_misfit_and_priors(model: str) -> None:
-    one = problem(model)
+def test_the_objective_is_the_sum_of_misfit_and_priors(model: str, basis: Basis) -> None:
+    one = problem(model, basis=basis)
     volume, rows = somewhere(one)
-    objective, preconditioner = one.of_both(volume, rows)
+    objective, _ = one.of_both(volume, rows)
+    diagonals = [curvature.diagonal for curvature in motion_curvatures(one.misfit, volume, rows)]
     x = one.misfit.join(volume, rows)
     scales, grid = scales_of(study(shifted(3.0, -2.0, 1.0), dtype=torch.float64), Priors()), one.level.grid
     weight = Priors().total_variation * one.level.noise_gradient_rms(scales.sigmas)
@@ -51,7 +56,7 @@ def test_the_objective_is_the_sum_of_misfit_and_priors(model: str) -> None:
         weight * variation.value(volume),
         Priors().nonnegativity * one.curvature * Nonnegativity(grid).value(volume),
     ]
-    bending = [p.value(row) for p, row in zip(one.bending(preconditioner.diagonals), rows, strict=True) if p]
+    bending = [p.value(row) for p, row in zip(one.bending(diagonals), rows, strict=True) if p]
     assert all(part > 0 for part in (*parts, *bending))
     assert len(bending) == (model != "rigid")
     assert one.of_volume(rows).value(volume) == pytest.approx(sum(parts), rel=1e-9)
@@ -102,47 +107,6 @@ def test_weights_say_how_strong_the_noise_is() -> None:
         one = problem("rigid", of=replace(plain, visits=visits))
         values.append(one.of_volume(rows).value(factor * volume))
     assert values[1] == pytest.approx(values[0], rel=1e-9)
-
-
-@pytest.mark.parametrize("model", NAMES)
-def test_the_preconditioner_is_symmetric_and_positive(model: str) -> None:
-    one = problem(model)
-    _, preconditioner = one.of_both(truth(one.level.grid, torch.float64), somewhere(one)[1])
-    a, b = (one.misfit.join(*somewhere(one, seed)) for seed in (1, 2))
-    before = a.clone()
-    assert float(a @ preconditioner(b)) == pytest.approx(float(preconditioner(a) @ b), rel=1e-9)
-    assert float(a @ preconditioner(a)) > 0
-    assert torch.equal(a, before)
-    # Along the parameters alone too: there are few of them.
-    along = torch.zeros_like(a)
-    along[one.level.grid.n_voxels :] = a[one.level.grid.n_voxels :]
-    assert float(along @ preconditioner(along)) > 0
-
-
-def test_the_metric_of_few_parameters_inverts_gauss_newtons_matrix() -> None:
-    one = problem("rigid", priors=NO_PRIORS)
-    volume, rows = truth(one.level.grid, torch.float64), somewhere(one)[1]
-    _, preconditioner = one.of_both(volume, rows)
-    n = one.level.grid.n_voxels
-    d = torch.zeros(one.misfit.shape, dtype=torch.float64)
-    d[n:] = torch.randn(6, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    pushed = one.misfit.curvature(one.misfit.join(volume, rows))(d)
-    pushed[:n] = 0
-    back = preconditioner(pushed)
-    torch.testing.assert_close(back / back.norm(), d / d.norm(), atol=1e-4, rtol=0)
-
-
-@pytest.mark.parametrize("model", NAMES)
-def test_curvatures_are_means_over_the_diagonal(model: str) -> None:
-    one = problem(model, priors=NO_PRIORS)
-    volume, rows = truth(one.level.grid, torch.float64), somewhere(one)[1]
-    product = one.misfit.params_part(volume).curvature(rows[0])
-    eye = torch.eye(len(rows[0]), dtype=torch.float64)
-    exact = float(torch.stack([d @ product(d) for d in eye]).mean())
-    guess = float(diagonal_estimate(one.misfit, 0, volume, rows).mean())
-    assert guess == pytest.approx(exact, rel=0.9)
-    if len(rows[0]) <= FEW_PARAMS:
-        assert one.of_both(volume, rows)[1].diagonals[0].mean() == pytest.approx(exact, rel=1e-6)
 
 
 @pytest.mark.parametrize("strength", [1e-3, 1e-1])
