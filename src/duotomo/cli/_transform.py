@@ -11,8 +11,12 @@ if TYPE_CHECKING:
 GROUP = "duotomo.transforms"
 """Entry points by which other packages add a model: the name on the command line, and what it stands for."""
 
+AUTOMATIC = "auto"
+"""The name that leaves the model to the data."""
+
 HELP = (
-    "translation, rigid, affine, bspline:25mm, bspline:Z,Y,X, velocity:25mm; affine+bspline:25mm for a chain."
+    "auto (affine, and a B-spline where the data ask for it), translation, rigid, affine, bspline:25mm, "
+    "bspline:Z,Y,X, velocity:25mm; affine+bspline:25mm for a chain."
 )
 
 

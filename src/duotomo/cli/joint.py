@@ -12,11 +12,11 @@ import typer
 
 from duotomo.cli._options import Computing, Scans, Talk
 from duotomo.cli._run import Run, Saving, grid_words
-from duotomo.cli._transform import HELP, parse_transform
+from duotomo.cli._transform import AUTOMATIC, HELP, parse_transform
 
 if TYPE_CHECKING:
     from duotomo.io import CheckpointFile
-    from duotomo.methods import Result, Settings, Study
+    from duotomo.methods import Result, Settings, Stage, Study
 
 PANEL = "Estimation"
 
@@ -47,7 +47,7 @@ class Estimation:
     method: Annotated[
         MethodName, typer.Option(help="How the two problems go together.", rich_help_panel=PANEL)
     ] = MethodName.SIMULTANEOUS
-    transform: Annotated[str, typer.Option(help=HELP, rich_help_panel=PANEL)] = "affine"
+    transform: Annotated[str, typer.Option(help=HELP, rich_help_panel=PANEL)] = AUTOMATIC
     solver: Annotated[
         SolverName | None, typer.Option(help="How volume and motion step.", rich_help_panel=PANEL)
     ] = None
@@ -55,7 +55,10 @@ class Estimation:
         bool, typer.Option("--plain", help="The paper's algorithm to the letter.", rich_help_panel=PANEL)
     ] = False
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Most steps of every stage.", rich_help_panel=PANEL)
+        int | None,
+        typer.Option(
+            min=1, help="Steps of the last stage, and most steps of the others.", rich_help_panel=PANEL
+        ),
     ] = None
     total_variation: Annotated[
         float | None,
@@ -72,7 +75,8 @@ class Estimation:
         from duotomo.errors import DuotomoError
         from duotomo.methods import Alternating, Coupled, Priors, Settings
 
-        model = parse_transform(self.transform)
+        automatic = self.transform == AUTOMATIC
+        model = parse_transform("affine" if automatic else self.transform)
         if self.plain:
             if self.solver is SolverName.COUPLED or self.total_variation or self.bending:
                 raise DuotomoError(
@@ -84,12 +88,22 @@ class Estimation:
             solver = Alternating() if self.solver is SolverName.ALTERNATING else Coupled()
             given = {"total_variation": self.total_variation, "bending": self.bending}
             priors = Priors(**{name: value for name, value in given.items() if value is not None})
-            settings = Settings.for_study(study, model, solver=solver, priors=priors)
+            if automatic:
+                settings = Settings.automatic(study, solver=solver, priors=priors)
+            else:
+                settings = Settings.for_study(study, model, solver=solver, priors=priors)
         if self.steps is None:
             return settings
-        most = self.steps
-        stages = tuple(replace(stage, n_steps=min(most, stage.n_steps)) for stage in settings.stages)
-        return replace(settings, stages=stages)
+        stages, stiffer = (_stepping(one, self.steps) for one in (settings.stages, settings.stiffer))
+        return replace(settings, stages=stages, stiffer=stiffer)
+
+
+def _stepping(stages: tuple[Stage, ...], n_steps: int) -> tuple[Stage, ...]:
+    """Return stages of which the last has so many steps, and the others no more."""
+    return tuple(
+        replace(stage, n_steps=n_steps if stage is stages[-1] else min(n_steps, stage.n_steps))
+        for stage in stages
+    )
 
 
 def joint(

@@ -80,6 +80,7 @@ def iterative(
     for name, count in (("volume_steps", volume_steps), ("motion_steps", motion_steps)):
         if count < 1:
             raise DuotomoError(f"iterative: expected {name} >= 1; got {count}. Allow at least one.")
+    settings = settings.without_choice
     turns = _Turns(study, settings, update, volume_steps, motion_steps, misfit, on_step)
     state = (checkpoint.load() if checkpoint is not None else None) or turns.first_state()
     while state.stage < len(settings.stages) and state.status is not Status.DIVERGED:
@@ -175,10 +176,8 @@ class _Turns:
         """Make the steps of every visit's own volume, in place; return how they ended, if they diverged."""
         priors, memory = self.settings.priors, self.settings.solver.memory
         for index, level in enumerate(self._levels):
-            if index == len(self._scales):
-                self._scales.append(scales_of(self._alone[index], priors))
             block = volume_block(
-                Problem(level, (), priors, self._scales[index]),
+                Problem(level, (), priors, self._scales_of(index)),
                 volumes[index],
                 (),
                 memory=memory,
@@ -231,8 +230,22 @@ class _Turns:
 
     def _at(self, coarsen: tuple[int, int, int]) -> list[Level]:
         if not self._levels or self._levels[0].coarsen != coarsen:
-            self._levels = [Level(alone, coarsen) for alone in self._alone]
+            self._levels = [
+                Level(
+                    alone,
+                    coarsen,
+                    basis=self.settings.basis,
+                    mismatches=self._scales_of(index).mismatches,
+                    offset=self.settings.priors.offset,
+                )
+                for index, alone in enumerate(self._alone)
+            ]
         return self._levels
+
+    def _scales_of(self, index: int) -> Scales:
+        if index == len(self._scales):
+            self._scales.append(scales_of(self._alone[index], self.settings.priors))
+        return self._scales[index]
 
 
 def _finest_mm(level: Level) -> float:

@@ -12,6 +12,7 @@ from duotomo.errors import DuotomoError
 from duotomo.methods.blocks import Block, alternating_block, coupled_block, volume_block
 from duotomo.methods.initial_guess import initial_params
 from duotomo.methods.level import Level, resampled
+from duotomo.methods.model_choice import ModelChoice, model_choice
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import Scales, scales_of
 from duotomo.methods.schedule import Stage
@@ -93,6 +94,18 @@ class Runner:
         """Return the motion of each moving visit in a state."""
         transforms = self._transforms(model_named(self.settings, state.model))
         return tuple(Motion(one, row) for one, row in zip(transforms, state.params, strict=True))
+
+    def choice(self, state: State, model: Model) -> ModelChoice:
+        """Return whether the motions of a state need the control points of a model."""
+        return model_choice(
+            self.study,
+            self._at(state.coarsen),
+            self._known_scales(),
+            self.settings.priors,
+            volume=state.volumes[VOLUME],
+            motions=self.motions(state),
+            model=model,
+        )
 
     def _transforms(self, model: Model) -> tuple[Transform, ...]:
         if self.known is not None:

@@ -16,6 +16,9 @@ LEAST_VOXELS = 16
 LARGEST_MM = 12.0
 """Edge of the voxels of a pyramid level, at most."""
 
+JUDGED_MM = 6.0
+"""Edge of the voxels, at most, where control points may be added to an affine motion."""
+
 LADDER: tuple[Model, ...] = (Translation, Rigid, Affine)
 """Models without control points, stiffest first."""
 
@@ -122,7 +125,9 @@ def stages_of(
         first = _first_level(grid, interval_mm, levels)
         if through:
             stages.append(replace(stages[-1], n_steps=LEVEL_STEPS, fresh=True))
-            between = levels[1:first]
+            # An affine motion is refined where the data can tell whether it is enough.
+            judged = first > 0 and _edge_mm(grid, levels[first - 1]) <= JUDGED_MM
+            between = levels[1 : first if judged else first + 1]
             stages += [Stage(coarsen=level, model=through[-1], n_steps=LEVEL_STEPS) for level in between]
         stages += [
             Stage(
@@ -148,6 +153,10 @@ def _stiffer(model: Model) -> tuple[Model, ...]:
     if isinstance(model, ChainModel) and model.parts[0] in LADDER:
         return LADDER[: LADDER.index(model.parts[0]) + 1]
     return LADDER
+
+
+def _edge_mm(grid: VolumeGrid, level: Factors) -> float:
+    return max(spacing * factor for spacing, factor in zip(grid.spacing_mm, level, strict=True))
 
 
 def _first_level(grid: VolumeGrid, interval_mm: tuple[float, float, float], levels: list[Factors]) -> int:

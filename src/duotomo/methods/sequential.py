@@ -68,12 +68,14 @@ def sequential(
     GeometryError
         If the grids of two visits share no volume after the initial guess.
     """
+    settings = settings.without_choice
     # What would stop the registration is said before hours are spent.
     starts = initial_motions(study, settings)
     if study.moving:
         check_models(settings)
     state = checkpoint.load() if checkpoint is not None else None
-    fixed, n_stages = settings.with_known_motion(), len(settings.stages)
+    fixed = settings.with_known_motion()
+    n_stages = len(fixed.stages)
     for index in range(len(study.visits)):
         if state is not None and (state.stage >= (index + 1) * n_stages or state.status is Status.DIVERGED):
             continue

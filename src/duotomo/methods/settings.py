@@ -10,7 +10,13 @@ from duotomo.methods.level import FINEST, Basis
 from duotomo.methods.priors import NO_PRIORS, Priors
 from duotomo.methods.schedule import LADDER, Stage, check_counts, stages_of
 from duotomo.methods.study import Study
-from duotomo.transforms import Model
+from duotomo.transforms import Affine, BSpline, Model
+
+N_STEPS = 300
+"""Steps that finish the volume at full resolution, at most."""
+
+AUTOMATIC_MM = 22.0
+"""From one control point to the next, where the data ask for control points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +91,9 @@ class Settings:
         "spline": the volume holds coefficients of a cubic spline, warps interpolate by cubic convolution, and
         data are smoothed as the spline smooths the volume. "voxel": it holds values of voxels, and warps
         interpolate linearly.
+    stiffer : tuple of Stage
+        Stages that the method `simultaneous` goes on with, instead of those of `stages`, where the data do
+        not ask for control points; they begin like these. None unless given.
     central_step : float, optional
         Differentiate warps by central differences of this step in the parameters, as the paper does; exactly
         unless given.
@@ -101,11 +110,48 @@ class Settings:
     initial_guess: bool = True
     tolerance: float = 3e-5
     basis: Basis = "spline"
+    stiffer: tuple[Stage, ...] = ()
     central_step: float | None = None
 
     def __post_init__(self) -> None:
         if not self.stages:
             raise DuotomoError("Settings: expected at least one stage; got none. Use Settings.staged.")
+
+    @classmethod
+    def automatic(
+        cls,
+        study: Study,
+        *,
+        solver: Coupled | Alternating | None = None,
+        priors: Priors | None = None,
+        n_steps: int = N_STEPS,
+    ) -> Settings:
+        """Return settings that leave the model of motion to the data: affine, or control points after it.
+
+        The method `simultaneous` estimates an affine motion first. Where its residuals ask for control
+        points (`model_choice`), it goes on with a B-spline, 22 mm from one to the next; else without.
+        The other methods estimate the affine motion only.
+
+        Parameters
+        ----------
+        study, solver, priors, n_steps
+            As for `for_study`.
+
+        Returns
+        -------
+        Settings
+            With both schedules.
+        """
+        soft, stiff = (
+            cls.for_study(study, model, solver=solver, priors=priors, n_steps=n_steps)
+            for model in (BSpline.spaced(AUTOMATIC_MM), Affine)
+        )
+        return replace(soft, stiffer=stiff.stages)
+
+    @property
+    def without_choice(self) -> Settings:
+        """The same with the stiffer model, if there are two."""
+        return replace(self, stages=self.stiffer, stiffer=()) if self.stiffer else self
 
     @classmethod
     def for_study(
@@ -115,7 +161,7 @@ class Settings:
         *,
         solver: Coupled | Alternating | None = None,
         priors: Priors | None = None,
-        n_steps: int = 300,
+        n_steps: int = N_STEPS,
     ) -> Settings:
         """Return the staged settings that suit a study.
 
@@ -152,7 +198,7 @@ class Settings:
         solver: Coupled | Alternating | None = None,
         priors: Priors | None = None,
         through: tuple[Model, ...] | None = None,
-        n_steps: int = 300,
+        n_steps: int = N_STEPS,
     ) -> Settings:
         """Return a multi-resolution schedule that needs no tuning: stiff models and coarse grids first.
 
@@ -218,9 +264,17 @@ class Settings:
     def with_known_motion(self) -> Settings:
         """Return the same settings for a known motion: all stages update the volume only.
 
+        With splines as the basis there is one stage for each resolution.
+
         Returns
         -------
         Settings
             Without a model in any stage.
         """
-        return replace(self, stages=tuple(replace(stage, model=None) for stage in self.stages))
+        stages = tuple(replace(stage, model=None) for stage in self.without_choice.stages)
+        if self.basis == "spline":
+            levels = dict.fromkeys(stage.coarsen for stage in stages)
+            most = [max(one.n_steps for one in stages if one.coarsen == level) for level in levels]
+            pairs = zip(levels, most, strict=True)
+            stages = tuple(Stage(coarsen=level, model=None, n_steps=n_steps) for level, n_steps in pairs)
+        return replace(self, stages=stages, stiffer=())

@@ -45,16 +45,8 @@ def settings_to_dict(settings: Settings) -> dict[str, Any]:
     kind = next(kind for kind, known in _SOLVERS.items() if isinstance(settings.solver, known))
     return {
         "version": VERSION,
-        "stages": [
-            {
-                "coarsen": list(stage.coarsen),
-                "model": None if stage.model is None else model_to_dict(stage.model),
-                "n_steps": stage.n_steps,
-                "fresh": stage.fresh,
-                "stiffness": stage.stiffness,
-            }
-            for stage in settings.stages
-        ],
+        "stages": [_stage_to_dict(stage) for stage in settings.stages],
+        "stiffer": [_stage_to_dict(stage) for stage in settings.stiffer],
         "solver": {"kind": kind, **asdict(settings.solver)},
         "priors": asdict(settings.priors),
         "initial_guess": settings.initial_guess,
@@ -106,6 +98,7 @@ def settings_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model
             tolerance=content["tolerance"],
             # Files of before 0.2 have none.
             basis=content.get("basis", "voxel"),
+            stiffer=tuple(_stage(stage, models or {}) for stage in content.get("stiffer", ())),
             central_step=content["central_step"],
         )
     except (KeyError, TypeError) as error:
@@ -165,6 +158,16 @@ def model_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model] |
 def _class_name(model: Any) -> str:
     ours = model in (*_LINEAR.values(), *_ON_LATTICE.values())
     return model_name(model) if ours else f"{model.__module__}.{model.__qualname__}"
+
+
+def _stage_to_dict(stage: Stage) -> dict[str, Any]:
+    return {
+        "coarsen": list(stage.coarsen),
+        "model": None if stage.model is None else model_to_dict(stage.model),
+        "n_steps": stage.n_steps,
+        "fresh": stage.fresh,
+        "stiffness": stage.stiffness,
+    }
 
 
 def _stage(content: Mapping[str, Any], models: Mapping[str, Model]) -> Stage:

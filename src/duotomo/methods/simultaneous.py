@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
 
 from duotomo.methods.multi_start import multi_start
 from duotomo.methods.result import Result
 from duotomo.methods.runner import VOLUME, Runner
 from duotomo.methods.settings import Settings
-from duotomo.methods.state import Checkpoint
+from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study
+from duotomo.solvers import Status
 from duotomo.solvers.history import OnStep
-from duotomo.transforms import Motion
+from duotomo.transforms import Motion, model_name
 
 
 def simultaneous(
@@ -50,10 +53,32 @@ def simultaneous(
     GeometryError
         If the grids of two visits share no volume after the initial guess.
     """
+    state = (checkpoint.load() if checkpoint else None) or multi_start(study, settings, on_step)
+    if settings.stiffer:
+        settings, state = _chosen(study, settings, state, on_step, checkpoint)
     runner = Runner(study, settings, on_step=on_step, checkpoint=checkpoint)
-    saved = checkpoint.load() if checkpoint else None
-    state = runner.run(saved or multi_start(study, settings, on_step))
+    state = runner.run(state)
     return Result.of_state("simultaneous", study, state, runner.motions(state), state.volumes[VOLUME])
+
+
+def _chosen(
+    study: Study, settings: Settings, state: State, on_step: OnStep | None, checkpoint: Checkpoint | None
+) -> tuple[Settings, State]:
+    """Return the settings of the model that the data ask for, and the state after the stages of both."""
+    pairs = zip(settings.stages, settings.stiffer, strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    soft, stiff = replace(settings, stiffer=()), settings.without_choice
+    if state.stage > common or (state.stage == common and state.block > 0):
+        # Resumed after the choice: the model tells which it was.
+        later = settings.stages[common].model
+        return (soft if later is not None and state.model == model_name(later) else stiff), state
+    runner = Runner(study, replace(soft, stages=soft.stages[:common]), on_step=on_step, checkpoint=checkpoint)
+    state = runner.run(state)
+    model = settings.stages[common].model
+    if state.status is Status.DIVERGED or model is None:
+        return stiff, state
+    choice = runner.choice(state, model)
+    return (soft if choice.needs_lattice else stiff), state
 
 
 def with_known_motion(
