@@ -9,6 +9,7 @@ from itertools import takewhile
 from duotomo.methods.multi_start import multi_start
 from duotomo.methods.result import Result
 from duotomo.methods.runner import VOLUME, Runner
+from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Settings
 from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study
@@ -65,20 +66,23 @@ def _chosen(
     study: Study, settings: Settings, state: State, on_step: OnStep | None, checkpoint: Checkpoint | None
 ) -> tuple[Settings, State]:
     """Return the settings of the model that the data ask for, and the state after the stages of both."""
-    pairs = zip(settings.stages, settings.stiffer, strict=False)
-    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     soft, stiff = replace(settings, stiffer=()), settings.without_choice
+    pairs = zip(soft.stages, stiff.stages, strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: _alike(*pair), pairs))
+    model = soft.stages[common].model
+    assert model is not None
     if state.stage > common or (state.stage == common and state.block > 0):
         # Resumed after the choice: the model tells which it was.
-        later = settings.stages[common].model
-        return (soft if later is not None and state.model == model_name(later) else stiff), state
-    runner = Runner(study, replace(soft, stages=soft.stages[:common]), on_step=on_step, checkpoint=checkpoint)
+        return (soft if state.model == model_name(model) else stiff), state
+    shared = replace(soft, stages=soft.stages[:common])
+    runner = Runner(study, shared, on_step=on_step, checkpoint=checkpoint)
     state = runner.run(state)
-    model = settings.stages[common].model
-    if state.status is Status.DIVERGED or model is None:
-        return stiff, state
-    choice = runner.choice(state, model)
-    return (soft if choice.needs_lattice else stiff), state
+    diverged = state.status is Status.DIVERGED
+    return (soft if not diverged and runner.choice(state, model).needs_lattice else stiff), state
+
+
+def _alike(one: Stage, other: Stage) -> bool:
+    return (one.coarsen, one.model) == (other.coarsen, other.model)
 
 
 def with_known_motion(
