@@ -46,18 +46,25 @@ def seen(
     acquisition: Acquisition = SCAN,
     grid: VolumeGrid | None = None,
     dtype: torch.dtype = torch.float32,
+    finer: int = 1,
 ) -> Visit:
-    """Return a visit of the balls without noise, on the grid of the reconstruction."""
-    volume = truth(dtype=dtype)
+    """Return a visit of the balls without noise.
+
+    finer: voxels along each edge of a voxel of the reconstruction. From 3 on they have moved as balls move;
+    with 1, what moves are the voxels, interpolated linearly, which only a volume of voxels explains.
+    """
+    reference, moving = GRID.refine(finer), (grid or GRID).refine(finer)
+    volume = truth(reference, dtype=dtype)
     if motion is not None:
-        volume = motion.warp(GRID, grid or GRID)(volume)
-    projections = Projector(grid=grid or GRID, acquisition=acquisition)(volume)
+        volume = motion.warp(reference, moving)(volume)
+    projections = Projector(grid=moving, acquisition=acquisition)(volume)
     return Visit(projections=projections, acquisition=acquisition, grid=grid)
 
 
-def study(*motions: Motion, dtype: torch.dtype = torch.float32) -> Study:
-    """Return a study of the balls: the reference, and one visit after each motion."""
-    return Study(grid=GRID, visits=(seen(dtype=dtype), *(seen(motion, dtype=dtype) for motion in motions)))
+def study(*motions: Motion, dtype: torch.dtype = torch.float32, finer: int = 1) -> Study:
+    """Return a study of the balls: the reference, and one visit after each motion; finer: as for `seen`."""
+    visits = [seen(motion, dtype=dtype, finer=finer) for motion in (None, *motions)]
+    return Study(grid=GRID, visits=tuple(visits))
 
 
 def random_study(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from duotomo.geometry import VolumeGrid
-from duotomo.methods import Coupled, Priors, Settings, Stage, State
+from duotomo.methods import Coupled, Settings, Stage, State
 from duotomo.transforms import Affine, BSpline, Model, Motion, Rigid, Translation, model_name
 from tests.cases.studies import GRID, shifted, truth, turned
 
@@ -14,9 +14,6 @@ TURN = turned(3.0, 8.0, -4.0, translation_mm=(4.0, -2.0, 3.0))
 VOXEL_MM = GRID.spacing_mm[0]
 OWN = VolumeGrid(shape=(15, 16, 17), spacing_mm=(3.0, 3.0, 3.0), center_mm=(27.0, 22.0, -4.0))
 """A grid that a moving visit has for itself."""
-
-WEAK = Priors(total_variation=0.3)
-"""For balls of a few voxels: the default, which suits breasts, blurs them, and with them the motion."""
 
 SPLINES = BSpline.shaped((4, 4, 4)), BSpline.shaped((5, 5, 5))
 MODELS: dict[str, Model] = {model_name(model): model for model in (Translation, Rigid, Affine, *SPLINES)}

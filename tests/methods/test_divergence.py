@@ -44,7 +44,9 @@ def test_the_last_good_volume_is_returned(monkeypatch: pytest.MonkeyPatch) -> No
     assert "did not reach a finite objective" in result.reason
     assert 0 < len(result.history) < 10
     monkeypatch.undo()
-    problem = Problem(Level(of, (1, 1, 1)), [MOTION.transform], Priors(), scales_of(of, Priors()))
+    scales = scales_of(of, Priors())
+    level = Level(of, (1, 1, 1), basis="spline", mismatches=scales.mismatches, offset=Priors().offset)
+    problem = Problem(level, [MOTION.transform], Priors(), scales)
     value = problem.of_volume([MOTION.params]).value(result.volume)
     assert value == pytest.approx(result.history[-1].objective, rel=1e-5)
     # The state that was kept says the same, and resuming does not try again.

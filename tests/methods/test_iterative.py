@@ -22,7 +22,7 @@ from duotomo.methods.sequential import one_visit
 from duotomo.objectives import CrossCorrelation
 from duotomo.solvers import Status, Step
 from tests.cases.studies import GRID, seen, shifted, study
-from tests.methods.runs import OWN, SHIFT, TURN, VOXEL_MM, WEAK, error_mm, short, stages
+from tests.methods.runs import OWN, SHIFT, TURN, VOXEL_MM, error_mm, short, stages
 
 
 class Counting:
@@ -79,8 +79,8 @@ def test_a_stage_without_a_model_keeps_the_motion() -> None:
 
 @pytest.mark.parametrize("update", [replaced, averaged, symmetric])
 def test_motion_is_found(update: object) -> None:
-    settings = Settings(stages=stages("translation", "rigid", n_steps=30), priors=WEAK)
-    result = iterative(study(TURN), settings, update=update)  # type: ignore[arg-type]
+    settings = Settings(stages=stages("translation", "rigid", n_steps=30))
+    result = iterative(study(TURN, finer=3), settings, update=update)  # type: ignore[arg-type]
     assert error_mm(result.motions[0], TURN) < 0.3 * VOXEL_MM
     own, brought = result.others["visit_2"], result.others["visit_2_registered"]
     off = [float((volume - result.volume).norm() / result.volume.norm()) for volume in (own, brought)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from math import ceil
 
@@ -12,12 +13,27 @@ from hypothesis import strategies as st
 
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import Study, Visit
-from duotomo.methods.level import Level, block_mean, coarsening, resampled
+from duotomo.methods.level import Basis, Level, block_mean, coarsening, resampled
 from duotomo.methods.schedule import LEAST_VOXELS, pyramid
 from duotomo.operators import Projector
+from tests.cases.scans import arc
 from tests.cases.studies import GRID, SCAN, seen, shifted, study, truth
 
+BASES: list[Basis] = ["voxel", "spline"]
+
 factors = st.tuples(*[st.integers(1, 4)] * 3)
+bases = st.sampled_from(BASES)
+
+
+def weighted(n_unused: int = 0) -> Visit:
+    """Return a visit of random weights, of which so many are zero, the first pixels among them."""
+    visit, generator = seen(dtype=torch.float64), torch.Generator().manual_seed(0)
+    weights = torch.rand(visit.projections.shape, generator=generator, dtype=torch.float64) + 0.1
+    drawn = torch.randperm(weights.numel(), generator=generator)[:n_unused]
+    weights.view(-1)[drawn] = 0.0
+    if n_unused:
+        weights[:, :4, :4] = 0.0
+    return replace(visit, weights=weights)
 
 
 @pytest.mark.parametrize("coarsen", [(1, 1, 1), (2, 2, 2), (1, 2, 2), (2, 3, 3)])
@@ -36,33 +52,110 @@ def test_binned_data_are_projections_of_the_averaged_volume(coarsen: tuple[int, 
     assert float(whole.sum()) == pytest.approx(float(got.sum()), rel=1e-3)
 
 
-@given(coarsen=factors)
+@given(coarsen=factors, basis=bases)
 @settings(max_examples=10)
-def test_a_constant_signal_keeps_its_value_and_its_weight(coarsen: tuple[int, int, int]) -> None:
-    visit = seen(dtype=torch.float64)
-    generator = torch.Generator().manual_seed(0)
-    weights = torch.rand(visit.projections.shape, generator=generator, dtype=torch.float64) + 0.1
-    constant = replace(visit, projections=torch.full_like(weights, 0.7), weights=weights)
-    level = Level(Study(grid=GRID, visits=(constant,)), coarsen)
-    binned = level.visits[0]
+def test_a_constant_signal_keeps_its_value(coarsen: tuple[int, int, int], basis: Basis) -> None:
+    visit = weighted()
+    constant = replace(visit, projections=torch.full_like(visit.projections, 0.7))
+    for one in (constant, replace(constant, weights=None)):
+        (binned,) = Level(Study(grid=GRID, visits=(one,)), coarsen, basis=basis).visits
+        torch.testing.assert_close(binned.projections, torch.full_like(binned.projections, 0.7))
+
+
+@pytest.mark.parametrize("mismatch", [0.0, 0.02])
+@given(coarsen=factors)
+@settings(max_examples=5)
+def test_a_pixel_is_the_mean_of_its_rays_and_so_weighted(
+    mismatch: float, coarsen: tuple[int, int, int]
+) -> None:
+    """A plain mean of those that have a weight; its variance is that of the mean, and of what misfits."""
+    visit = weighted(n_unused=40)
+    level = Level(Study(grid=GRID, visits=(visit,)), coarsen, mismatches=[mismatch])
+    (binned,) = level.visits
+    assert visit.weights is not None
     assert binned.weights is not None
-    torch.testing.assert_close(binned.projections, torch.full_like(binned.projections, 0.7))
-    n_v, n_u = (n // f * f for n, f in zip(weights.shape[1:], coarsen[1:], strict=True))
-    torch.testing.assert_close(binned.weights.sum(), weights[:, :n_v, :n_u].sum())
-    unweighted = Level(Study(grid=GRID, visits=(replace(constant, weights=None),)), coarsen).visits[0]
-    torch.testing.assert_close(unweighted.projections, torch.full_like(binned.projections, 0.7))
+    _, f_v, f_u = coarsen
+    values, variances = torch.zeros_like(binned.projections), torch.full_like(binned.weights, torch.inf)
+    for view, v, u in itertools.product(*map(range, values.shape)):
+        block = view, slice(v * f_v, (v + 1) * f_v), slice(u * f_u, (u + 1) * f_u)
+        rays, weights = visit.projections[block], visit.weights[block]
+        if bool((weights > 0).any()):
+            values[view, v, u] = rays[weights > 0].mean()
+            variances[view, v, u] = (1 / weights[weights > 0]).sum() / (weights > 0).sum() ** 2
+    torch.testing.assert_close(binned.projections, values)
+    # Voxels of 3 mm misfit by 3 mm of the mismatch per mm, times the factors.
+    edge_mm = 3.0 * (f_v * f_u) ** 0.5
+    typical = variances[(values > 0.1 * values.max()) & variances.isfinite()].median()
+    torch.testing.assert_close(binned.weights, 1 / (variances + (mismatch * edge_mm) ** 2 + typical))
 
 
-def test_rays_without_weight_do_not_reach_the_binned_data() -> None:
+@pytest.mark.parametrize("coarsen", [(1, 1, 1), (2, 2, 2)])
+@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize("junk", [1e3, -1e3])
+def test_rays_without_weight_never_matter(basis: Basis, junk: float, coarsen: tuple[int, int, int]) -> None:
     visit = seen()
     weights = torch.ones_like(visit.projections)
     weights[:, ::2] = 0.0
-    dirty = torch.where(weights > 0, visit.projections, torch.full_like(weights, 1e3))
+    weights[:, 4:9, 6:11] = 0.0
+    dirty = torch.where(weights > 0, visit.projections, torch.full_like(weights, junk))
     clean, changed = (
-        Level(Study(grid=GRID, visits=(replace(visit, projections=views, weights=weights),)), (2, 2, 2))
+        Level(
+            Study(grid=GRID, visits=(replace(visit, projections=views, weights=weights),)),
+            coarsen,
+            basis=basis,
+        ).visits[0]
         for views in (visit.projections, dirty)
     )
-    assert torch.equal(clean.visits[0].projections, changed.visits[0].projections)
+    assert clean.weights is not None
+    assert changed.weights is not None
+    assert torch.equal(clean.weights, changed.weights)
+    assert bool((clean.weights == 0).any())
+    assert torch.equal(clean.projections[clean.weights > 0], changed.projections[clean.weights > 0])
+
+
+@pytest.mark.parametrize(
+    ("spacing_mm", "pixel_mm", "expected"),
+    [
+        # 3 mm voxels in the middle of 52 mm, from 660 mm on high: their shadows are 3.12 mm wide.
+        ((3.0, 3.0, 3.0), (0.6, 1.0), (5, 3)),
+        ((3.0, 3.0, 3.0), (3.13, 3.11), (1, 1)),
+        ((3.0, 1.5, 3.0), (0.6, 1.0), (2, 3)),
+    ],
+)
+def test_pixels_are_combined_up_to_the_shadow_of_a_voxel(
+    spacing_mm: tuple[float, float, float], pixel_mm: tuple[float, float], expected: tuple[int, int]
+) -> None:
+    grid = VolumeGrid(shape=(14, 14, 16), spacing_mm=spacing_mm, center_mm=(26.0, 21.0, 0.0))
+    scan = arc((40, 60), pixel_mm, degrees=0.0, n_views=1)
+    visit = Visit(projections=torch.ones(scan.shape), acquisition=scan)
+    level = Level(Study(grid=grid, visits=(visit,)), (1, 1, 1), basis="spline")
+    f_v, f_u = expected
+    assert level.visits[0].projections.shape == (1, 40 // f_v, 60 // f_u)
+    assert level.visits[0].acquisition == scan.bin(expected)
+    # With voxels as the basis, pixels stay as they are at full resolution.
+    assert Level(Study(grid=grid, visits=(visit,)), (1, 1, 1)).visits[0].acquisition == scan
+
+
+@pytest.mark.parametrize("coarsen", [(1, 1, 1), (2, 2, 2), (1, 2, 2)])
+def test_data_are_smoothed_as_the_spline_smooths_the_volume(coarsen: tuple[int, int, int]) -> None:
+    """The data of a level are what its projector makes of the spline with the true values.
+
+    Up to detail that the voxels lack, of which the filter takes away the finest.
+    """
+    grid, fine = GRID.coarsen(coarsen), study(finer=3)
+    level, rough = (Level(fine, coarsen, basis=basis) for basis in ("spline", "voxel"))
+    assert level.basis is not None
+    assert rough.basis is None
+    off = [
+        float((projector(shown) - visit.projections).norm() / visit.projections.norm())
+        for projector, shown, visit in (
+            (level.projectors[0], level.basis(truth(grid)), level.visits[0]),
+            (rough.projectors[0], truth(grid), rough.visits[0]),
+        )
+    ]
+    assert off[0] < 0.65 * off[1] < 0.1
+    assert [term.cubic for term in level.terms([])] == [True]
+    assert [term.cubic for term in rough.terms([])] == [False]
 
 
 @given(coarsen=factors, seed=st.integers(0, 99))

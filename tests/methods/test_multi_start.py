@@ -1,8 +1,9 @@
-"""The motion begins from the first guess or from rest, whichever explains the visits better."""
+"""The stages on the coarsest grid are run from several starts, and the best of them is continued."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -15,7 +16,8 @@ from duotomo.methods.multi_start import multi_start
 from duotomo.methods.runner import Runner
 from duotomo.methods.settings import Stage
 from duotomo.operators import Projector
-from duotomo.transforms import Translation
+from duotomo.solvers import Step
+from duotomo.transforms import Affine, Rigid, Translation
 
 GRID = VolumeGrid.on_detector((16, 16, 16), (4.0, 4.0, 4.0))
 SCAN = paper().bin(2)
@@ -48,7 +50,7 @@ def end_of(case: Study, how: Settings) -> float:
 @pytest.mark.parametrize(("shift", "stray"), [(3, 0.0), (0, 8.0), (2, 3.0)])
 def test_the_lower_objective_goes_on(shift: int, stray: float) -> None:
     case = study(shift, stray=stray)
-    state = multi_start(case, settings(COARSE, FINE))
+    state = multi_start(case, settings(COARSE, COARSE, FINE))
     ends = [end_of(case, replace(settings(COARSE), initial_guess=guess)) for guess in (True, False)]
     assert state.stage == 1
     assert state.history[-1].objective == min(ends)
@@ -58,26 +60,51 @@ def test_the_lower_objective_goes_on(shift: int, stray: float) -> None:
 def test_rest_wins_where_the_guess_is_wrong() -> None:
     case = study(0, stray=8.0)
     assert initial_translations_mm(case)[0][0] < -8
-    found = simultaneous(case, settings(COARSE, FINE))
+    found = simultaneous(case, settings(COARSE, COARSE, FINE))
     assert found.motions[0].physical()["translation_mm"].norm() < 1.0
 
 
-def test_both_starts_count() -> None:
+def test_the_cost_of_all_starts_counts() -> None:
     case = study(3)
-    state = multi_start(case, settings(COARSE, FINE))
-    one = Runner(case, settings(COARSE))
-    assert state.applications > one.run(one.first_state()).applications
-    assert len(state.history) <= COARSE.n_steps + 10
+    told: list[Step] = []
+    state = multi_start(case, settings(COARSE, COARSE, FINE), told.append)
+    runners = [Runner(case, replace(settings(COARSE), initial_guess=guess)) for guess in (True, False)]
+    ends = [runner.run(runner.first_state()) for runner in runners]
+    assert state.applications == sum(end.applications for end in ends)
+    best = min(ends, key=lambda end: end.history[-1].objective)
+    assert len(state.history) == len(best.history)
+    assert len(told) == sum(len(end.history) for end in ends)
+    assert state.seconds >= state.history[-1].seconds
+
+
+def test_models_in_between_are_also_left_out() -> None:
+    """Of translation, rigid and affine, the second may mislead: guess and identity also go without it."""
+    coarse = [replace(COARSE, model=model, n_steps=4) for model in (Translation, Rigid, Affine, Affine)]
+    told: list[Step] = []
+    multi_start(study(3), settings(*coarse, FINE), told.append)
+    whole, direct = [0, 1, 2], [0, 1]
+    stages = [[step.stage for step in told[a:b]] for a, b in pairwise(_begins(told))]
+    assert [sorted(set(run)) for run in stages] == [whole, direct, direct]
+    assert [step.what.split()[0] for step in told if step.stage == 1][::4][:3] == [
+        "rigid",
+        "affine",
+        "affine",
+    ]
+
+
+def _begins(steps: list[Step]) -> list[int]:
+    """Return where each run begins, and the end of the last."""
+    return [i for i, step in enumerate(steps) if step.number == 1] + [len(steps)]
 
 
 @pytest.mark.parametrize(
     ("shift", "how"),
     [
         (3, settings(FINE)),
-        (3, replace(settings(COARSE, FINE), initial_guess=False)),
-        (0, settings(COARSE, FINE)),
+        (3, settings(COARSE, FINE)),
+        (3, replace(settings(COARSE, COARSE, FINE), initial_guess=False)),
     ],
-    ids=["no coarse stage", "no guess", "a guess like rest"],
+    ids=["no coarse stage", "one coarse stage", "no guess"],
 )
 def test_nothing_is_tried(shift: int, how: Settings) -> None:
     state = multi_start(study(shift), how)
@@ -93,4 +120,12 @@ def test_visits_apart_start_from_the_guess() -> None:
     case = Study(grid=GRID, visits=(near, Visit(projections=near.projections, acquisition=scan, grid=grid)))
     with pytest.raises(GeometryError, match="share no volume"):
         end_of(case, replace(settings(COARSE), initial_guess=False))
-    assert multi_start(case, settings(COARSE, FINE)).stage == 1
+    assert multi_start(case, settings(COARSE, COARSE, FINE)).stage == 1
+
+
+def test_a_guess_like_the_identity_is_tried_once() -> None:
+    case = study(0)
+    state = multi_start(case, settings(COARSE, COARSE, FINE))
+    runner = Runner(case, settings(COARSE))
+    assert state.stage == 1
+    assert state.applications == runner.run(runner.first_state()).applications

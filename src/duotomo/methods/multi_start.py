@@ -23,9 +23,9 @@ def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None)
 
     Few views determine the depth of a centre of attenuation badly, so an initial guess that is wrong by some
     voxels can end in a local minimum; so can the identity, after a large motion, and a stiff model that turns
-    the wrong way first. The starts are the initial guess and the identity, each with and without the models
-    between the first and the last. All run through the stages on the coarsest grid but the last of these,
-    where a step costs little. Without such stages only one start is used. The cost of all starts counts, the
+    the wrong way first. The starts are the initial guess with all models, and the initial guess and the
+    identity without those between the first and the last. All run through the stages on the coarsest grid
+    but the last of these, where a step costs little. Without such stages only one start is used. The cost of all starts counts, the
     history is that of the best one.
     """
     coarse = _first_stages(settings)
