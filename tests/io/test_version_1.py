@@ -1,4 +1,4 @@
-"""What the version before wrote is still read, and its runs go on to the same result."""
+"""What the version before wrote is still read, and its runs go on to the end."""
 
 from __future__ import annotations
 
@@ -24,22 +24,51 @@ from duotomo.io import (
 )
 from duotomo.io.checkpoint_file import history_from
 from duotomo.io.run_fingerprint import settings_key, version_1_repr
-from duotomo.methods import Result, Settings, Study, iterative, sequential, simultaneous
-from duotomo.transforms import Affine, BSpline, Model, Motion, Rigid, Velocity, chain
+from duotomo.methods import (
+    Coupled,
+    Priors,
+    Result,
+    Settings,
+    Stage,
+    Study,
+    iterative,
+    sequential,
+    simultaneous,
+)
+from duotomo.solvers import Status
+from duotomo.transforms import Affine, BSpline, Model, Motion, Rigid, Translation, Velocity, chain
 
 FILES = Path(__file__).parents[1] / "data" / "version_1"
 
-CASES: dict[str, tuple[Callable[..., Result], Callable[[Study], Settings]]] = {
-    "simultaneous_affine": (simultaneous, lambda study: Settings.for_study(study, Affine)),
-    "simultaneous_bspline": (
-        simultaneous,
-        lambda study: Settings.for_study(study, BSpline.shaped((4, 4, 5))),
-    ),
-    "sequential": (sequential, lambda study: Settings.for_study(study, Affine)),
-    "iterative": (iterative, lambda study: Settings.plain(Rigid, n_turns=8)),
+PRIORS = Priors(total_variation=1.0, bending=2e-4, offset=0.0)
+"""Those that version 1 had unless told otherwise."""
+
+
+def stage(model: Model | None, n_steps: int, *, stiffness: float = 1.0, fresh: bool = False) -> Stage:
+    return Stage(coarsen=(1, 1, 1), model=model, n_steps=n_steps, stiffness=stiffness, fresh=fresh)
+
+
+def version_1(*stages: Stage) -> Settings:
+    """Return settings as version 1 made them: values of voxels, and exposures that are known."""
+    return Settings(stages=stages, solver=Coupled(memory=12), priors=PRIORS, tolerance=1e-5, basis="voxel")
+
+
+SPLINE = BSpline.shaped((4, 4, 5))
+STIFFNESS = ((80, 150.0), (80, 50.0), (100, 15.0), (100, 5.0), (150, 1.0), (120, 1.0))
+OF_AFFINE = version_1(stage(Translation, 20), stage(Rigid, 20), stage(Affine, 150), stage(Affine, 120))
+OF_SPLINE = version_1(
+    stage(Translation, 20),
+    stage(None, 100, fresh=True),
+    *(stage(SPLINE, n_steps, stiffness=stiffness) for n_steps, stiffness in STIFFNESS),
+)
+CASES: dict[str, tuple[Callable[..., Result], Settings]] = {
+    "simultaneous_affine": (simultaneous, OF_AFFINE),
+    "simultaneous_bspline": (simultaneous, OF_SPLINE),
+    "sequential": (sequential, OF_AFFINE),
+    "iterative": (iterative, Settings.plain(Rigid, n_turns=8)),
 }
 
-PLAIN_RIGID = "ef72696f3680537a7a381a6d11aecd94ca3ed9a0583b9c5b44fd887f1927bcec"
+PLAIN_RIGID = "c7ef5a331d1e6ede7d98401f6a109d937b48fa7585545dfb2580f09cf95859a3"
 
 each = pytest.mark.parametrize("name", CASES)
 
@@ -51,9 +80,7 @@ def study() -> Study:
 
 def checkpoint(name: str, study: Study) -> CheckpointFile:
     method, settings = CASES[name]
-    return CheckpointFile(
-        FILES / f"{name}.h5", fingerprint(study, method=method.__name__, settings=settings(study))
-    )
+    return CheckpointFile(FILES / f"{name}.h5", fingerprint(study, method=method.__name__, settings=settings))
 
 
 class Unsaved(CheckpointFile):
@@ -64,28 +91,59 @@ class Unsaved(CheckpointFile):
 
 
 @each
-def test_a_checkpoint_is_resumed_to_the_same_result(name: str, study: Study) -> None:
+def test_a_checkpoint_is_resumed_to_the_end(name: str, study: Study) -> None:
+    """With its own settings, to a result near that of version 1, on voxels of 4 mm.
+
+    Not to the same one: the noise is estimated otherwise, and with it the weight of total variation; a
+    decrease is judged over ten steps, so that runs go on for longer; the bending energy is relative to
+    another diagonal; and volumes are registered by their edges. Bounds are those measured, and a fifth.
+    """
     method, settings = CASES[name]
     left_off = checkpoint(name, study).load()
     assert left_off is not None
     assert left_off.history[-1].number == len(left_off.history) > 0
-    of = fingerprint(study, method=method.__name__, settings=settings(study))
-    found = method(study, settings(study), checkpoint=Unsaved(FILES / f"{name}.h5", of))
+    of = fingerprint(study, method=method.__name__, settings=settings)
+    found = method(study, settings, checkpoint=Unsaved(FILES / f"{name}.h5", of))
+    assert found.status is not Status.DIVERGED
+    assert found.history[: len(left_off.history)] == left_off.history
+    assert len(found.history) > len(left_off.history)
+    (motion,) = found.motions
     with np.load(FILES / "expected.npz") as expected:
-        n_motions = sum(key.startswith(f"{name}/params") for key in expected)
-        assert len(found.motions) == n_motions
-        got = {f"params_{i}": motion.params.numpy() for i, motion in enumerate(found.motions)}
-        got["volume"] = found.volume.numpy()
-        steps = [(step.objective, step.step_size, step.applications) for step in found.history]
-        got["history"] = np.array(steps)
-        for part, values in got.items():
-            before = expected[f"{name}/{part}"]
-            atol = 1e-5 * np.abs(before).max()
-            np.testing.assert_allclose(values, before, rtol=1e-5, atol=atol, err_msg=part)
+        volume, params, history = (
+            torch.from_numpy(expected[f"{name}/{part}"]) for part in ("volume", "params_0", "history")
+        )
+    before = [(step.objective, step.step_size, step.applications) for step in left_off.history]
+    torch.testing.assert_close(torch.tensor(before, dtype=torch.float64), history[: len(before)])
+    old = Motion(motion.transform, params.double())
+    inside = old.warp(study.grid, motion.grid)(volume) > 0.2 * volume.max()
+    off = (motion.displacement(motion.grid) - old.displacement(motion.grid)).norm(dim=0)[inside]
+    off_mm, off_volume = MOST[name]
+    assert float(off.mean()) <= off_mm
+    assert float((found.volume - volume).norm()) <= off_volume * float(volume.norm())
+
+
+MOST = {
+    "simultaneous_affine": (0.12, 0.056),
+    "simultaneous_bspline": (0.68, 0.080),
+    # The volume of its reference was finished before.
+    "sequential": (0.40, 1e-6),
+    "iterative": (0.76, 0.028),
+}
+"""Differences from version 1: of the motion in the object, mean in mm, and of the volume, relative."""
+
+
+def test_version_1_had_neither_splines_nor_offsets() -> None:
+    assert version_1_repr(OF_AFFINE) is not None
+    later = [
+        replace(OF_AFFINE, basis="spline"),
+        replace(OF_AFFINE, priors=replace(PRIORS, offset=0.02)),
+        replace(OF_AFFINE, stiffer=OF_AFFINE.stages[:3]),
+    ]
+    assert [version_1_repr(one) for one in later] == [None, None, None]
 
 
 def test_the_settings_of_another_run_are_refused(study: Study) -> None:
-    other = fingerprint(study, method="simultaneous", settings=Settings.for_study(study, Rigid))
+    other = fingerprint(study, method="simultaneous", settings=version_1(stage(Rigid, 20)))
     with pytest.raises(FileError, match=r"got that of one with another settings\. Choose another folder"):
         replace(checkpoint("simultaneous_affine", study), fingerprint=other).load()
 
@@ -94,7 +152,7 @@ def test_the_settings_of_another_run_are_refused(study: Study) -> None:
     "model", [Velocity.shaped((4, 4, 5)), BSpline.spaced(25.0), chain(Affine, BSpline.shaped((4, 4, 5)))]
 )
 def test_models_that_version_1_did_not_have(model: Model, study: Study) -> None:
-    settings = Settings.for_study(study, model)
+    settings = version_1(stage(model, 20))
     assert version_1_repr(settings) is None
     of = fingerprint(study, method="simultaneous", settings=settings)
     with pytest.raises(FileError, match=r"with another settings"):
@@ -103,8 +161,7 @@ def test_models_that_version_1_did_not_have(model: Model, study: Study) -> None:
 
 def test_the_settings_of_version_1_are_put_together_again(study: Study) -> None:
     index = json.loads((FILES / "result" / "result.json").read_text())
-    settings = Settings.for_study(study, BSpline.shaped((4, 4, 5)))
-    short = replace(settings, stages=tuple(replace(stage, n_steps=5) for stage in settings.stages))
+    short = replace(OF_SPLINE, stages=tuple(replace(one, n_steps=5) for one in OF_SPLINE.stages))
     assert version_1_repr(short) == index["settings"]["python"]
     found = fingerprint(study, method="simultaneous", settings=short)
     assert found.differing(index["settings"]["fingerprint"]) == []

@@ -169,7 +169,10 @@ def _add(data: hashlib._Hash, values: torch.Tensor | None) -> None:
 
 
 VERSION_1_DUOTOMO = "0.1.0"
-"""The duotomo that wrote files of version 1, whose runs this one continues bit for bit."""
+"""The duotomo that wrote files of version 1, whose runs this one continues with the settings they had."""
+
+_PRIORS = ("total_variation", "smoothing", "depth_weight", "nonnegativity", "bending", "least_noise")
+"""The weights that version 1 had."""
 
 _LINEAR = ("translation", "rigid", "affine")
 
@@ -185,7 +188,8 @@ def version_1_repr(settings: Settings) -> str | None:
     Returns
     -------
     str or None
-        None if version 1 had no such model of motion.
+        None if version 1 had no such settings: other models of motion, splines as the basis of the volume,
+        offsets of the views, or a choice between two models.
 
     Examples
     --------
@@ -195,6 +199,9 @@ def version_1_repr(settings: Settings) -> str | None:
     >>> version_1_repr(Settings.plain(Velocity.spaced(25.0))) is None
     True
     """
+    if settings.basis != "voxel" or settings.priors.offset != 0 or settings.stiffer:
+        return None
+    priors = ", ".join(f"{name}={getattr(settings.priors, name)!r}" for name in _PRIORS)
     stages = [_stage(stage) for stage in settings.stages]
     known = [stage for stage in stages if stage is not None]
     if len(known) < len(stages):
@@ -202,7 +209,7 @@ def version_1_repr(settings: Settings) -> str | None:
     comma = "," if len(known) == 1 else ""
     return (
         f"Settings(stages=({', '.join(known)}{comma}), solver={settings.solver!r}, "
-        f"priors={settings.priors!r}, first_guess={settings.initial_guess!r}, "
+        f"priors=Priors({priors}), first_guess={settings.initial_guess!r}, "
         f"tolerance={settings.tolerance!r}, central_step={settings.central_step!r})"
     )
 
