@@ -1,0 +1,287 @@
+"""Checks of the visits that need no volume: views that miss, saturate, or do not fit together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.methods.initial_guess import centroid_mm
+from duotomo.methods.study import Study, Visit
+
+EMPTY = 0.5
+"""A view misses if it shows less than this share of the attenuation that the visit's other views show."""
+
+CLIPPED = 0.02
+"""Share of the rays through the object, at most, whose line integral is that of the largest of its view."""
+
+APART_MM = 0.7
+"""How far a view's centre of attenuation may lie from where the other views place it, on the detector."""
+
+OUTSIDE = 0.1
+"""How far outside its grid a visit's centre of attenuation may lie, relative to the size of the grid."""
+
+SHIFTED_MM, TURNED_DEG = 2.0, 1.0
+"""How far the geometries of two visits to one machine may differ, in the mean over the views."""
+
+SAME_MM = 15.0
+"""Sources that are nearer than this belong to the same view of one machine."""
+
+LATERAL_MM, DEPTH_MM = 0.1, 1.0
+"""How exactly a view shows a shift across its rays, and how exactly the depth has to follow from all."""
+
+OBJECT = 0.05
+"""Line integrals above this share of the largest belong to the object."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One check of a result or of its data.
+
+    Parameters
+    ----------
+    name : str
+        What was checked.
+    passed : bool
+        Whether nothing is wrong by this check.
+    value, limit : float
+        What was measured, in the unit that the text names, and how far it may go.
+    text : str
+        One sentence; if the check failed, with the likely cause.
+    """
+
+    name: str
+    passed: bool
+    value: float
+    limit: float
+    text: str
+
+
+def input_checks(study: Study) -> tuple[Check, ...]:
+    """Return the checks of the data and geometry of all visits, which need no volume.
+
+    Parameters
+    ----------
+    study : Study
+        The visits, reference first.
+
+    Returns
+    -------
+    tuple of Check
+        Of every visit: missing views, saturation, views that do not fit together, range of angles. Of every
+        moving visit: its geometry beside that of the reference.
+    """
+    checks = []
+    for number, visit in enumerate(study.visits, start=1):
+        checks += [
+            _missing(number, visit),
+            _saturated(number, visit),
+            _together(number, visit),
+            _in_grid(number, visit, study.grid_of(visit)),
+            _depth(number, visit),
+        ]
+    for number, visit in enumerate(study.moving, start=2):
+        checks += [_views(number, visit, study.reference), _machine(number, visit, study.reference)]
+    return tuple(checks)
+
+
+def _missing(number: int, visit: Visit) -> Check:
+    mass = _mass(visit)
+    alive = _alive(visit)
+    n_missing = int((~alive).sum())
+    lost = ", ".join(str(i + 1) for i in (~alive).nonzero()[:, 0].tolist())
+    return Check(
+        name="missing views",
+        passed=n_missing == 0,
+        value=float(n_missing),
+        limit=0.0,
+        text=f"Visit {number}: every one of its {len(mass)} views shows the breast."
+        if n_missing == 0
+        else f"Visit {number}: {n_missing} of {len(mass)} views ({lost}) show no breast or have no weight. "
+        f"Were views lost, or not exposed?",
+    )
+
+
+def _saturated(number: int, visit: Visit) -> Check:
+    """Line integrals that are clipped pile up at one value, at the top or, above air, at the bottom."""
+    worst = 0.0
+    for view, used in zip(visit.projections, _used(visit), strict=True):
+        values = view[used]
+        if len(values) == 0 or float(values.max()) <= 0:
+            continue
+        largest, least = float(values.max()), float(values.min())
+        near = 1e-4 * largest
+        inside = values[values > OBJECT * largest]
+        worst = max(worst, float((inside > largest - near).double().mean()))
+        if least > OBJECT * largest:
+            worst = max(worst, float((inside < least + near).double().mean()))
+    passed = worst <= CLIPPED
+    return Check(
+        name="saturation",
+        passed=passed,
+        value=worst,
+        limit=CLIPPED,
+        text=f"Visit {number}: "
+        + (
+            "no view is saturated."
+            if passed
+            else f"in a view, {worst:.0%} of the rays through the breast have the same line integral. "
+            f"Was the detector saturated, or were values clipped?"
+        ),
+    )
+
+
+def _together(number: int, visit: Visit) -> Check:
+    apart = _apart_mm(visit)
+    worst = float(apart.norm(dim=0).max())
+    passed = worst <= APART_MM
+    # A detector turned in its plane moves centres across the sweep, in proportion to their place along it.
+    slanted = float(apart[1].abs().max()) > float(apart[0].abs().max())
+    cause = "Is the detector turned?" if slanted else "Are views in the wrong order, or is a view displaced?"
+    return Check(
+        name="views together",
+        passed=passed,
+        value=worst,
+        limit=APART_MM,
+        text=f"Visit {number}: "
+        + (
+            f"all views place the breast at one point, to {worst:.2f} mm on the detector."
+            if passed
+            else f"a view shows the breast {worst:.1f} mm from where the other views place it. {cause}"
+        ),
+    )
+
+
+def _in_grid(number: int, visit: Visit, grid: VolumeGrid) -> Check:
+    x, y, z = centroid_mm(visit).tolist()
+    outside = 0.0
+    for at, low, high in zip((z, y, x), grid.low_mm, grid.high_mm, strict=True):
+        outside = max(outside, (low - at) / (high - low), (at - high) / (high - low))
+    passed = outside <= OUTSIDE
+    return Check(
+        name="place of the breast",
+        passed=passed,
+        value=outside,
+        limit=OUTSIDE,
+        text=f"Visit {number}: the centre of attenuation, (x, y, z) = ({x:.0f}, {y:.0f}, {z:.0f}) mm, lies "
+        + (
+            "in its grid."
+            if passed
+            else "outside its grid. Is the order of the views reversed, or the geometry that of another scan?"
+        ),
+    )
+
+
+def _depth(number: int, visit: Visit) -> Check:
+    """The depth of a point follows from its parallax, `dz = du / (2 tan(range / 2))`."""
+    alive = _alive(visit)
+    source = torch.tensor(visit.acquisition.source_mm, dtype=torch.float64)[alive]
+    ray = torch.nn.functional.normalize(source - centroid_mm(visit), dim=1)
+    cosines = (ray @ ray.T).clamp(-1, 1)
+    range_rad = math.acos(float(cosines.min())) if len(ray) else 0.0
+    depth_mm = LATERAL_MM / (2 * math.tan(range_rad / 2)) if range_rad > 1e-6 else math.inf
+    passed = depth_mm <= DEPTH_MM
+    return Check(
+        name="range of angles",
+        passed=passed,
+        value=depth_mm,
+        limit=DEPTH_MM,
+        text=f"Visit {number}: its views span {math.degrees(range_rad):.0f} degrees, "
+        + ("enough for depth." if passed else "too few to determine motion in depth."),
+    )
+
+
+def _views(number: int, visit: Visit, reference: Visit) -> Check:
+    """Whether one of two visits has at most 60 % of the views that the same machine took at the other."""
+    fewer, more = sorted((visit.acquisition, reference.acquisition), key=lambda one: one.n_views)
+    ours = torch.tensor(fewer.source_mm, dtype=torch.float64)
+    theirs = torch.tensor(more.source_mm, dtype=torch.float64)
+    same = bool((torch.cdist(ours, theirs).min(dim=1).values < SAME_MM).all())
+    share = fewer.n_views / more.n_views if same else 1.0
+    passed = share > 0.6
+    return Check(
+        name="number of views",
+        passed=passed,
+        value=share,
+        limit=0.6,
+        text=f"Visits 1 and {number} have {len(reference.acquisition)} and {len(visit.acquisition)} views"
+        + ("." if passed else " of the same machine. Are views missing from the shorter scan?"),
+    )
+
+
+def _machine(number: int, visit: Visit, reference: Visit) -> Check:
+    """What two visits to one machine say of its geometry; a shift of a whole scan looks like a motion."""
+    shift_mm, turn_deg = _differences(visit.acquisition, reference.acquisition)
+    value = max(shift_mm / SHIFTED_MM, turn_deg / TURNED_DEG)
+    passed = value <= 1
+    return Check(
+        name="geometry of the machine",
+        passed=passed,
+        value=value,
+        limit=1.0,
+        text=f"Visits 1 and {number}: "
+        + (
+            "their geometries do not contradict each other."
+            if passed
+            else f"the same detector and views, but a geometry that differs by {shift_mm:.1f} mm and "
+            f"{turn_deg:.1f} degrees. Is the geometry of one of them wrong? It would be taken for a motion."
+        ),
+    )
+
+
+def _differences(ours: Acquisition, theirs: Acquisition) -> tuple[float, float]:
+    """Return mean shift, in mm, and turn, in degrees, between two scans; zeros if of different machines."""
+    like = (ours.n_views, ours.detector_shape, ours.pixel_spacing_mm)
+    if like != (theirs.n_views, theirs.detector_shape, theirs.pixel_spacing_mm):
+        return 0.0, 0.0
+    names = ("source_mm", "detector_center_mm", "u_axis", "v_axis")
+    a = [torch.tensor(getattr(ours, name), dtype=torch.float64) for name in names]
+    b = [torch.tensor(getattr(theirs, name), dtype=torch.float64) for name in names]
+    # From the mean over the views: a tube that stops a little early or late in one of them is no error.
+    source, center = ((one - other).mean(dim=0).norm() for one, other in zip(a[:2], b[:2], strict=True))
+    turns = [
+        math.acos(min(1.0, float((one * other).sum(dim=1).mean())))
+        for one, other in zip(a[2:], b[2:], strict=True)
+    ]
+    # The angle of the tube, seen from the middle of the detector.
+    tube = float((a[0] - b[0]).mean(dim=0)[:2].norm()) / float((a[0] - a[1]).norm(dim=1).mean())
+    return max(float(source), float(center)), math.degrees(max(*turns, tube))
+
+
+def _used(visit: Visit) -> torch.Tensor:
+    if visit.weights is None:
+        return torch.ones_like(visit.projections, dtype=torch.bool)
+    return visit.weights > 0
+
+
+def _mass(visit: Visit) -> torch.Tensor:
+    """Return the sum of the line integrals of each view, over the rays that have a weight."""
+    positive = visit.projections.clamp(min=0) * _used(visit).to(visit.projections)
+    return positive.sum(dim=(1, 2), dtype=torch.float64).cpu()
+
+
+def _alive(visit: Visit) -> torch.Tensor:
+    """Return which views show the object."""
+    mass = _mass(visit)
+    return mass > EMPTY * float(mass.sort().values[int(0.9 * (len(mass) - 1))])
+
+
+def _apart_mm(visit: Visit) -> torch.Tensor:
+    """Return where the centre of attenuation lies in each view less where all views place it, (uv, view)."""
+    acquisition = visit.acquisition
+    (n_v, n_u), (d_v, d_u) = acquisition.detector_shape, acquisition.pixel_spacing_mm
+    alive = _alive(visit)
+    positive = (visit.projections.clamp(min=0) * _used(visit).to(visit.projections))[
+        alive.to(visit.projections.device)
+    ]
+    along_u, along_v = (positive.sum(dim=axis, dtype=torch.float64).cpu() for axis in (1, 2))
+    u_mm = d_u * (along_u @ (torch.arange(n_u, dtype=torch.float64) - (n_u - 1) / 2)) / along_u.sum(dim=1)
+    v_mm = d_v * (along_v @ (torch.arange(n_v, dtype=torch.float64) - (n_v - 1) / 2)) / along_v.sum(dim=1)
+    vectors = (acquisition.source_mm, acquisition.detector_center_mm, acquisition.u_axis, acquisition.v_axis)
+    source, center, u_axis, v_axis = (torch.tensor(rows, dtype=torch.float64)[alive] for rows in vectors)
+    ray, normal = centroid_mm(visit) - source, torch.linalg.cross(u_axis, v_axis)
+    reach = ((center - source) * normal).sum(dim=1) / (ray * normal).sum(dim=1)
+    seen = source + reach[:, None] * ray - center
+    return torch.stack([u_mm - (seen * u_axis).sum(dim=1), v_mm - (seen * v_axis).sum(dim=1)])

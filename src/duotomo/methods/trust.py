@@ -1,0 +1,180 @@
+"""Whether a result can be trusted, judged without ground truth, and which volume to use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+
+from duotomo.methods.held_back import HeldBack, held_back
+from duotomo.methods.input_checks import Check, input_checks
+from duotomo.methods.quality import moved
+from duotomo.methods.result import Result
+from duotomo.methods.settings import Settings
+from duotomo.methods.study import Study
+from duotomo.solvers import Status
+
+Use = Literal["both", "reference"]
+"""Whose volume predicts the reference visit better: that of both visits, or that of the reference alone."""
+
+WORSE, MUCH_WORSE = 1.1, 1.5
+"""How much worse than one visit alone all visits may predict its held-back rays. Beyond the second limit the
+visits hardly show the same breast."""
+
+HELD_BACK = "held-back rays"
+"""Name of the check that compares all visits with one."""
+
+STRETCH = 1.5
+"""By how much, up or down, a compressed breast may change its local volume."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trust:
+    """Whether a result can be trusted, and why.
+
+    Parameters
+    ----------
+    trusted : bool
+        Whether all checks passed.
+    checks : tuple of Check
+        All of them, also those that passed.
+    reason : str
+        What failed, one sentence for each check, or that nothing did.
+    use : str
+        "both": the joint volume predicts the reference visit at least as well as that of the reference alone.
+        "reference": it does not, or the result is not trusted; use the volume of the reference visit alone.
+
+    Examples
+    --------
+    >>> Trust.of_checks((Check(name="convergence", passed=True, value=0.0, limit=0.0, text="It converged."),))
+    ...     # doctest: +ELLIPSIS
+    Trust(trusted=True, checks=..., reason='All 1 checks passed.', use='both')
+    """
+
+    trusted: bool
+    checks: tuple[Check, ...]
+    reason: str
+    use: Use
+
+    @classmethod
+    def of_checks(cls, checks: Sequence[Check]) -> Trust:
+        """Return the verdict that follows from checks.
+
+        Parameters
+        ----------
+        checks : sequence of Check
+            Of the data and of the result.
+
+        Returns
+        -------
+        Trust
+            Trusted if all of them passed.
+        """
+        failed = [check.text for check in checks if not check.passed]
+        # The first visit comes first.
+        reference = next((check.value for check in checks if check.name == HELD_BACK), 0.0)
+        return cls(
+            trusted=not failed,
+            checks=tuple(checks),
+            reason=" ".join(failed) if failed else f"All {len(checks)} checks passed.",
+            use="reference" if failed or reference > 1 else "both",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as plain values, which JSON can hold.
+
+        Returns
+        -------
+        dict
+            By name; numbers that are not finite become None.
+        """
+        rows = [{name: _plain(value) for name, value in asdict(check).items()} for check in self.checks]
+        return {"trusted": self.trusted, "reason": self.reason, "use": self.use, "checks": rows}
+
+
+@torch.no_grad()
+def trust_of(study: Study, settings: Settings, result: Result) -> Trust:
+    """Judge a result of several visits by the data alone.
+
+    The data are checked for views that miss, saturate or do not fit together, and for a geometry that
+    differs between visits to one machine; the motion for folding and for changes of volume that tissue does
+    not make; the run for convergence. Last, rays are held back: if the volume of all visits predicts them
+    worse than that of one visit alone, the motion found does not explain the data.
+
+    Rays are not held back where a check of the data has failed already. A shift of a whole scan, or a source
+    that is off by some millimetres in all views, looks like a motion of the breast, and no volume can tell:
+    it is noticed only if another visit to the same machine was described otherwise.
+
+    Parameters
+    ----------
+    study : Study
+        The visits, reference first.
+    settings : Settings
+        Of the run.
+    result : Result
+        Volume and motions.
+
+    Returns
+    -------
+    Trust
+        For a study of one visit, of its data and convergence alone.
+    """
+    checks = [*input_checks(study), _converged(result)]
+    for number, (visit, motion) in enumerate(zip(study.moving, result.motions, strict=True), start=2):
+        found = moved(result.volume, result.grid, study.grid_of(visit), motion)
+        checks += [
+            _folds(number, found.folded_voxels),
+            _stretch(number, motion.determinants(study.grid_of(visit).coarsen(_STRIDE))),
+        ]
+    if study.moving and all(check.passed for check in checks):
+        rows = held_back(study, settings, result.motions)
+        checks += [_predicted(number, row) for number, row in enumerate(rows, start=1)]
+    return Trust.of_checks(checks)
+
+
+_STRIDE = 4
+"""Voxels between the points where changes of volume are looked at."""
+
+
+def _converged(result: Result) -> Check:
+    passed = result.status is Status.CONVERGED
+    text = "The run converged." if passed else f"The run did not converge: {result.reason} Allow more steps."
+    return Check(name="convergence", passed=passed, value=float(not passed), limit=0.0, text=text)
+
+
+def _folds(number: int, n_folded: int) -> Check:
+    text = f"Visit {number}: the motion folds nowhere."
+    if n_folded:
+        text = f"Visit {number}: the motion folds in {n_folded} voxels. Is the model too fine for the data?"
+    return Check(name="folding", passed=n_folded == 0, value=float(n_folded), limit=0.0, text=text)
+
+
+def _stretch(number: int, determinants: torch.Tensor) -> Check:
+    """The median over the grid: at its border a B-spline is hardly determined, and shows no tissue."""
+    typical = float(determinants.double().median())
+    value = max(typical, 1 / typical) if typical > 0 else math.inf
+    passed = value <= STRETCH
+    text = f"Visit {number}: the motion changes volumes by a factor of {typical:.2f}"
+    text += "." if passed else ", more than tissue does. Do the visits show the same breast?"
+    return Check(name="change of volume", passed=passed, value=value, limit=STRETCH, text=text)
+
+
+def _predicted(number: int, row: HeldBack) -> Check:
+    passed = row.ratio <= WORSE
+    text = f"Visit {number}: rays that were held back are predicted by all visits {row.ratio:.2f} times as "
+    text += "badly as by this visit alone" if row.ratio > 1 else "far off as by this visit alone"
+    if passed:
+        text += "."
+    elif row.ratio > MUCH_WORSE:
+        text += ". Do the visits show the same breast, the same side, and is the geometry right?"
+    else:
+        text += ": the motion found does not explain the data. Try a model with more freedom, such as a "
+        text += "B-spline; check that the visits show the same breast."
+    return Check(name=HELD_BACK, passed=passed, value=row.ratio, limit=WORSE, text=text)
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,229 @@
+"""What is wrong with a result or its data is said, with its likely cause, and without the truth."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+
+from duotomo.geometry import Acquisition
+from duotomo.methods import Result, Settings, Study, Visit, trust
+from duotomo.methods.held_back import HeldBack, held_back
+from duotomo.methods.input_checks import Check, input_checks
+from duotomo.methods.trust import Trust, trust_of
+from duotomo.operators import Projector
+from duotomo.solvers import Status
+from duotomo.transforms import Affine, BSpline, Motion, Translation
+from tests.cases.studies import GRID, SCAN, seen, shifted, study, truth
+
+SHIFT = shifted(3.0, 0.0, 2.0)
+
+
+@cache
+def given() -> Study:
+    return study(SHIFT)
+
+
+def with_moving(**changes: object) -> Study:
+    """Return the study with changes to its second visit."""
+    moving = replace(given().moving[0], **changes)  # type: ignore[arg-type]
+    return Study(grid=GRID, visits=(given().reference, moving))
+
+
+def result(motion: Motion = SHIFT, *, status: Status = Status.CONVERGED) -> Result:
+    return Result(
+        method="known motion",
+        grid=GRID,
+        volume=truth(),
+        motions=(motion,),
+        status=status,
+        reason="The limit of 3 steps was reached.",
+        applications=1,
+        seconds=1.0,
+        history=(),
+    )
+
+
+def settings() -> Settings:
+    return Settings.staged(GRID, Translation)
+
+
+def failures(data: Study) -> dict[str, str]:
+    return {check.name: check.text for check in input_checks(data) if not check.passed}
+
+
+def moved_scan(*, source: tuple[float, float, float] = (0.0, 0.0, 0.0), detector: float = 0.0) -> Acquisition:
+    """Return the scan with its source shifted, or its detector shifted along x, in mm."""
+    shift = torch.tensor(source, dtype=torch.float64)
+    sources = torch.tensor(SCAN.source_mm, dtype=torch.float64) + shift
+    centers = torch.tensor(SCAN.detector_center_mm, dtype=torch.float64) + torch.tensor([detector, 0.0, 0.0])
+    return Acquisition(
+        source_mm=sources.tolist(),
+        detector_center_mm=centers.tolist(),
+        u_axis=SCAN.u_axis,
+        v_axis=SCAN.v_axis,
+        pixel_spacing_mm=SCAN.pixel_spacing_mm,
+        detector_shape=SCAN.detector_shape,
+    )
+
+
+def test_good_visits_pass_every_check() -> None:
+    assert failures(given()) == {}
+
+
+def test_the_right_motion_is_trusted() -> None:
+    found = trust_of(given(), settings(), result())
+    assert found.trusted, found.reason
+    assert found.use == "both"
+    assert found.reason == f"All {len(found.checks)} checks passed."
+
+
+def test_a_wrong_motion_predicts_held_back_rays_worse_than_one_visit() -> None:
+    found = trust_of(given(), settings(), result(shifted(-4.0, 0.0, 2.0)))
+    assert not found.trusted
+    assert found.use == "reference"
+    assert "held back" in found.reason
+    assert "same breast" in found.reason
+
+
+def test_held_back_rays_tell_right_from_wrong() -> None:
+    right = held_back(given(), settings(), (SHIFT,))
+    wrong = held_back(given(), settings(), (shifted(-4.0, 0.0, 2.0),))
+    assert len(right) == 2
+    assert max(row.ratio for row in right) < 1.05
+    assert max(row.ratio for row in wrong) > 1.3
+
+
+def test_nothing_held_back_says_nothing() -> None:
+    assert HeldBack(joint=0.0, alone=0.0).ratio == 1.0
+
+
+def test_views_of_air_are_missing() -> None:
+    views = given().moving[0].projections.clone()
+    views[:3] = 0.0
+    text = failures(with_moving(projections=views))["missing views"]
+    assert f"Visit 2: 3 of {SCAN.n_views} views (1, 2, 3)" in text
+
+
+def test_views_without_weight_are_missing() -> None:
+    weights = torch.ones(SCAN.shape)
+    weights[-2:] = 0.0
+    assert "2 of" in failures(with_moving(weights=weights))["missing views"]
+
+
+def test_views_that_are_not_there_are_noticed_beside_the_other_visit() -> None:
+    half = SCAN.n_views // 2
+    moving = Visit(projections=given().moving[0].projections[:half].clone(), acquisition=SCAN[:half])
+    found = failures(Study(grid=GRID, visits=(given().reference, moving)))
+    assert "Are views missing" in found["number of views"]
+
+
+def test_clipped_line_integrals_are_saturated() -> None:
+    views = given().moving[0].projections
+    found = failures(with_moving(projections=views.clamp(max=0.6 * float(views.max()))))
+    assert "saturated" in found["saturation"]
+    low = failures(with_moving(projections=views.clamp(min=0.3 * float(views.max()))))
+    assert "saturated" in low["saturation"]
+
+
+def test_reversed_views_place_the_breast_outside_its_grid() -> None:
+    found = failures(with_moving(projections=given().moving[0].projections.flip(0)))
+    assert "reversed" in found["place of the breast"]
+
+
+def test_swapped_views_do_not_fit_together() -> None:
+    views = given().moving[0].projections.clone()
+    views[[1, 2]] = views[[2, 1]]
+    assert "wrong order" in failures(with_moving(projections=views))["views together"]
+
+
+def test_a_turned_detector_does_not_fit_its_views() -> None:
+    turn = math.radians(8.0)
+    axes = {
+        "u_axis": [(math.cos(turn), math.sin(turn), 0.0)] * SCAN.n_views,
+        "v_axis": [(-math.sin(turn), math.cos(turn), 0.0)] * SCAN.n_views,
+    }
+    scan = Acquisition(
+        source_mm=SCAN.source_mm,
+        detector_center_mm=SCAN.detector_center_mm,
+        pixel_spacing_mm=SCAN.pixel_spacing_mm,
+        detector_shape=SCAN.detector_shape,
+        **axes,
+    )
+    found = failures(with_moving(acquisition=scan))
+    assert "turned" in found["views together"]
+    assert "8.0 degrees" in found["geometry of the machine"]
+
+
+@pytest.mark.parametrize("scan", [moved_scan(source=(5.0, 0.0, 0.0)), moved_scan(detector=5.0)])
+def test_a_geometry_that_differs_between_visits_to_one_machine_is_named(scan: Acquisition) -> None:
+    assert "differs by 5.0 mm" in failures(with_moving(acquisition=scan))["geometry of the machine"]
+
+
+def test_another_machine_is_no_contradiction() -> None:
+    other = moved_scan(source=(5.0, 0.0, 0.0)).bin(2)
+    moving = seen(SHIFT, acquisition=other)
+    assert "geometry of the machine" not in failures(Study(grid=GRID, visits=(given().reference, moving)))
+
+
+def test_a_narrow_range_of_angles_does_not_determine_depth() -> None:
+    middle = SCAN.n_views // 2
+    one = SCAN[middle : middle + 1]
+    visit = Visit(projections=Projector(grid=GRID, acquisition=one)(truth()), acquisition=one)
+    assert "depth" in failures(Study(grid=GRID, visits=(visit,)))["range of angles"]
+
+
+def test_a_failed_check_of_the_data_spares_the_held_back_rays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(trust, "held_back", never)
+    found = trust_of(given(), settings(), result(status=Status.STEP_LIMIT))
+    assert not found.trusted
+    assert "did not converge: The limit of 3 steps was reached." in found.reason
+
+
+def test_a_motion_that_folds_is_named() -> None:
+    spline = BSpline.over(GRID, (5, 5, 5))
+    generator = torch.Generator().manual_seed(1)
+    params = 10 * torch.randn(spline.n_params, generator=generator, dtype=torch.float64)
+    assert "the motion folds in" in trust_of(given(), settings(), result(Motion(spline, params))).reason
+
+
+@pytest.mark.parametrize("scale", [0.6, 1.6])
+def test_changes_of_volume_that_tissue_does_not_make_are_named(scale: float) -> None:
+    affine = Affine(GRID)
+    matrix = torch.diag(torch.tensor([scale, 1.0, 1.0]))
+    motion = Motion(affine, affine.params(matrix=matrix, translation_mm=(0.0, 0.0, 0.0)))
+    found = trust_of(given(), settings(), result(motion))
+    assert f"changes volumes by a factor of {scale:.2f}, more than tissue does" in found.reason
+
+
+def test_one_visit_is_judged_by_its_data() -> None:
+    alone = Study(grid=GRID, visits=given().visits[:1])
+    found = trust_of(alone, settings(), replace(result(), motions=()))
+    assert found.trusted
+    assert {check.name for check in found.checks}.isdisjoint({"folding", "held-back rays"})
+
+
+def test_a_volume_that_predicts_the_reference_worse_is_not_used() -> None:
+    ratios = [
+        Check(name=trust.HELD_BACK, passed=True, value=value, limit=trust.WORSE, text="")
+        for value in (1.05, 0.9)
+    ]
+    assert Trust.of_checks(ratios).use == "reference"
+    assert Trust.of_checks(ratios[::-1]).use == "both"
+
+
+def test_the_verdict_is_plain_values() -> None:
+    check = Check(name="range of angles", passed=False, value=math.inf, limit=1.0, text="Too few.")
+    found = json.loads(json.dumps(Trust.of_checks([check]).to_dict(), allow_nan=False))
+    assert found["trusted"] is False
+    assert found["reason"] == "Too few."
+    assert found["checks"] == [
+        {"name": "range of angles", "passed": False, "value": None, "limit": 1.0, "text": "Too few."}
+    ]
