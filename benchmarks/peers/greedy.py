@@ -21,7 +21,7 @@ from benchmarks.peers.exchange import AFFINE, DEFORMABLE, Array, Job, serve
 
 METRIC = "-m NCC 2x2x2 -threads 1"
 LINEAR = f"-a -i fixed moving -gm mask {METRIC} -n 200x100x50"
-DEFORMING = f"-i fixed moving -gm mask -it affine {METRIC} -n 200x100x50 -s 2.0vox 0.5vox -sv"
+DEFORMING = f"-i fixed moving -gm mask -it affine {METRIC} -n 200x100x50 -s 2.0vox 0.5vox -sv -e 0.25"
 TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
 
 
