@@ -190,6 +190,8 @@ def _summary(result: Result, quality: Mapping[str, Any]) -> Iterator[tuple[str, 
     yield "seconds of computing", f"{result.seconds:.1f}"
     if result.history:
         yield "objective", f"{result.history[-1].objective:.6g}"
+    if trust := quality.get("trust"):
+        yield "trusted", f"{'yes' if trust['trusted'] else 'NO'}: {trust['reason']}"
     moved = zip(quality["mean_displacement_mm"], quality["largest_displacement_mm"], strict=True)
     for number, (mean_mm, largest_mm) in enumerate(moved, start=2):
         yield f"motion of visit {number}", f"{mean_mm:.2f} mm on average, at most {largest_mm:.2f} mm"

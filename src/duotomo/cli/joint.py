@@ -131,7 +131,8 @@ def joint(
     """
     from duotomo.errors import DuotomoError
     from duotomo.io import CheckpointFile, fingerprint, read_visits
-    from duotomo.methods import memory_bytes, quality_of
+    from duotomo.methods import memory_bytes, quality_of, trust_of
+    from duotomo.solvers import Status
 
     if not inputs:
         raise DuotomoError("expected scans, or a study; got none. Name them, the reference first.")
@@ -154,9 +155,16 @@ def joint(
             if kept.exists():
                 talk.say(f"Go on with --resume: {kept} holds the last block of steps.")
             raise
+        quality = quality_of(study, result.volume, result.grid, result.motions).to_dict()
+        if result.status is not Status.DIVERGED:
+            trust = trust_of(study, settings, result)
+            quality["trust"] = trust.to_dict()
+            if not trust.trusted:
+                # Even with --quiet: nobody should miss it.
+                typer.echo(f"Warning: do not trust this result. {trust.reason}", err=True)
         run.finish(
             result,
-            quality=quality_of(study, result.volume, result.grid, result.motions).to_dict(),
+            quality=quality,
             settings={
                 "fingerprint": print_,
                 "visits": list(study.described),

@@ -14,6 +14,7 @@ from duotomo.methods.settings_dict import settings_from_dict, settings_to_dict
 from duotomo.methods.simultaneous import simultaneous, with_known_motion
 from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study, Visit
+from duotomo.methods.trust import Trust, trust_of
 from duotomo.methods.updates import Estimates, averaged, replaced, symmetric
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Stage",
     "State",
     "Study",
+    "Trust",
     "Visit",
     "averaged",
     "iterative",
@@ -42,6 +44,7 @@ __all__ = [
     "settings_to_dict",
     "simultaneous",
     "symmetric",
+    "trust_of",
     "with_known_motion",
     "with_visits_alone",
 ]

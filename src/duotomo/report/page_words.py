@@ -19,7 +19,7 @@ MOST_RESIDUAL = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class CheckLine:
     """One line of the quality checks. verdict: PASS, LOOK (a person should) or NOTE."""
 
     verdict: str
@@ -85,7 +85,7 @@ def matrix_rows(matrix: Sequence[Sequence[float]]) -> Rows:
     ]
 
 
-def quality_checks(index: Mapping[str, Any]) -> list[Check]:
+def quality_checks(index: Mapping[str, Any]) -> list[CheckLine]:
     """Return what a reader should know before believing a result, from the content of `result.json`."""
     checks = [_status_check(str(index["status"]), str(index["reason"]))]
     quality = index.get("quality") or {}
@@ -99,13 +99,16 @@ def quality_checks(index: Mapping[str, Any]) -> list[Check]:
             told = "" if lowest is None else f" Least volume ratio {lowest:.2f}."
             place = f"folds at {n_folded:.0f} voxels" if n_folded else "folds nowhere"
             words = f"The motion of visit {visit} {place}.{told}"
-            checks.append(Check(verdict=LOOK if n_folded else PASS, words=words))
+            checks.append(CheckLine(verdict=LOOK if n_folded else PASS, words=words))
+    for row in (quality.get("trust") or {}).get("checks") or []:
+        if not row.get("passed", True):
+            checks.append(CheckLine(verdict=LOOK, words=str(row.get("text", ""))))
     means = numbers(quality.get("mean_displacement_mm"))
     largest = numbers(quality.get("largest_displacement_mm"))
     for visit, (mean, most) in enumerate(zip_longest(means, largest), start=2):
         if mean is not None and most is not None:
             words = f"Visit {visit} moved by {mean:.1f} mm on average, {most:.1f} mm at most."
-            checks.append(Check(verdict=NOTE, words=words))
+            checks.append(CheckLine(verdict=NOTE, words=words))
     return checks
 
 
@@ -125,18 +128,18 @@ def numbers(values: Any) -> list[float | None]:
     ]
 
 
-def _residual_check(visit: int, rms: Sequence[float | None], sigma: float) -> Check:
+def _residual_check(visit: int, rms: Sequence[float | None], sigma: float) -> CheckLine:
     known = [value for value in rms if value is not None]
     if len(known) < len(rms):
-        return Check(verdict=LOOK, words=f"Visit {visit}: the residual of a view is not a number.")
+        return CheckLine(verdict=LOOK, words=f"Visit {visit}: the residual of a view is not a number.")
     ratio = max(known) / sigma
     words = f"Visit {visit}: the worst view's residual is {ratio:.1f} times the noise."
-    return Check(verdict=PASS if ratio <= MOST_RESIDUAL else LOOK, words=words)
+    return CheckLine(verdict=PASS if ratio <= MOST_RESIDUAL else LOOK, words=words)
 
 
-def _status_check(status: str, reason: str) -> Check:
+def _status_check(status: str, reason: str) -> CheckLine:
     verdict = {"converged": PASS, "step limit": NOTE}.get(status, LOOK)
-    return Check(verdict=verdict, words=f"{status.capitalize()}. {reason}")
+    return CheckLine(verdict=verdict, words=f"{status.capitalize()}. {reason}")
 
 
 def _xyz(values: Sequence[float], unit: str) -> str:
