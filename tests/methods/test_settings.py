@@ -33,7 +33,9 @@ ONE_VIEW = arc((8, 8), 1.0, n_views=1, degrees=0)
 NAMES = ["translation", "rigid", "affine", "bspline:5,5,5"]
 
 
-@pytest.mark.parametrize("name", ["total_variation", "smoothing", "depth_weight", "bending", "least_noise"])
+@pytest.mark.parametrize(
+    "name", ["total_variation", "smoothing", "depth_weight", "bending", "least_noise", "offset"]
+)
 @pytest.mark.parametrize("value", [-1.0, float("inf"), float("nan")])
 def test_weights_of_priors_are_finite_and_not_negative(name: str, value: float) -> None:
     with pytest.raises(DuotomoError, match=f"Priors: expected {name} >= 0 and finite; got {value}"):
@@ -70,41 +72,51 @@ def test_counts_are_whole_and_positive(make: Any, fields: dict[str, Any], name: 
 
 
 @pytest.mark.parametrize("text", NAMES)
-def test_the_schedule_softens_and_ends_with_the_model_at_full_resolution(text: str) -> None:
-    model = MODELS[text]
-    settings = Settings.staged(GRID, model)
-    ladder = ["translation", "rigid", "affine", "bspline"]
-    names = [model_name(stage.model) for stage in settings.stages if stage.model is not None]
-    softness = [ladder.index(name.partition(":")[0]) for name in names]
-    assert softness == sorted(softness)
-    assert (settings.stages[-1].coarsen, settings.stages[-1].model) == ((1, 1, 1), model)
-    assert {stage.coarsen for stage in settings.stages} <= set(pyramid(GRID))
-    # Every volume on a coarser grid than the last one is made anew: there is no way to average it.
-    for before, after in zip(settings.stages, settings.stages[1:], strict=False):
-        assert after.fresh or after.coarsen <= before.coarsen
-
-
-@pytest.mark.parametrize("text", NAMES)
 def test_settings_print_as_what_makes_them(text: str) -> None:
     for settings in (Settings.staged(GRID, MODELS[text]), Settings.plain(MODELS[text])):
         assert eval(repr(settings), {**vars(transforms), **vars(methods)}) == settings
 
 
-def test_a_known_motion_leaves_only_the_volume_to_find() -> None:
-    settings = Settings.staged(GRID, Affine)
+@pytest.mark.parametrize("text", NAMES)
+def test_a_known_motion_leaves_only_the_volume_to_find(text: str) -> None:
+    """Once at each resolution, with the most steps that it had there; voxels keep all stages."""
+    settings = Settings.staged(GRID, MODELS[text])
     fixed = settings.with_known_motion()
     assert all(stage.model is None for stage in fixed.stages)
-    assert [stage.coarsen for stage in fixed.stages] == [stage.coarsen for stage in settings.stages]
+    assert [stage.coarsen for stage in fixed.stages] == pyramid(GRID)
+    for stage in fixed.stages:
+        assert stage.n_steps == max(one.n_steps for one in settings.stages if one.coarsen == stage.coarsen)
+    voxels = replace(settings, basis="voxel").with_known_motion()
+    assert voxels.stages == tuple(replace(stage, model=None) for stage in settings.stages)
 
 
 def test_only_studies_of_two_visits_have_a_rigid_stage() -> None:
-    visit = Visit(projections=torch.ones(1, 8, 8), acquisition=ONE_VIEW)
     for n_visits, expected in ((2, True), (3, False)):
-        study = Study(grid=GRID, visits=(visit,) * n_visits)
-        models = [stage.model for stage in Settings.for_study(study, Affine).stages]
+        models = [stage.model for stage in Settings.for_study(one_view_study(n_visits), Affine).stages]
         assert (Rigid in models) is expected
         assert models[0] == Translation
-        assert models[-1] == Affine
+        assert models[-2:] == [Affine, None]
+
+
+def one_view_study(n_visits: int = 2) -> Study:
+    visit = Visit(projections=torch.ones(1, 8, 8), acquisition=ONE_VIEW)
+    return Study(grid=GRID, visits=(visit,) * n_visits)
+
+
+@pytest.mark.parametrize("n_visits", [2, 3])
+def test_automatic_settings_hold_two_schedules_that_begin_alike(n_visits: int) -> None:
+    settings = Settings.automatic(one_view_study(n_visits), n_steps=70)
+    stiff = Settings.for_study(one_view_study(n_visits), Affine, n_steps=70)
+    assert settings.stiffer == stiff.stages
+    assert settings.without_choice == stiff
+    assert stiff.without_choice is stiff
+    assert settings.with_known_motion().stiffer == ()
+    pairs = list(zip(settings.stages, settings.stiffer, strict=False))
+    alike = [(a.coarsen, a.model) == (b.coarsen, b.model) for a, b in pairs]
+    first = alike.index(False)
+    assert first >= 2
+    assert settings.stages[first].model == BSpline.spaced(22.0)
+    assert settings_from_dict(json.loads(json.dumps(settings_to_dict(settings)))) == settings
 
 
 CHAINS = [chain(Affine, BSpline.spaced(30.0)), Velocity.spaced(30.0), BSpline.shaped((4, 5, 6))]
@@ -130,6 +142,9 @@ def test_other_settings_have_other_dictionaries() -> None:
         replace(settings, stages=settings.stages[1:]),
         replace(settings, priors=Priors(smoothing=0.02)),
         replace(settings, solver=Alternating()),
+        replace(settings, basis="voxel"),
+        replace(settings, stiffer=settings.stages[:2]),
+        replace(settings, priors=Priors(offset=0.0)),
         Settings.staged(GRID, Rigid),
     ]
     texts = {json.dumps(settings_to_dict(one), sort_keys=True) for one in (settings, *others)}
@@ -171,3 +186,12 @@ def test_the_stages_before_a_chain_lead_to_its_first_part() -> None:
     stages = Settings.staged(GRID, chain(Rigid, BSpline.spaced(30.0))).stages
     names = list(dict.fromkeys(model_name(stage.model) for stage in stages if stage.model is not None))
     assert names == ["translation", "rigid", "rigid+bspline:30mm"]
+
+
+def test_settings_of_before_0_2_have_voxels_and_known_exposures() -> None:
+    content = settings_to_dict(Settings.staged(GRID, Affine))
+    for name in ("basis", "stiffer"):
+        del content[name]
+    del content["priors"]["offset"]
+    found = settings_from_dict(content)
+    assert (found.basis, found.stiffer, found.priors.offset) == ("voxel", (), 0.0)

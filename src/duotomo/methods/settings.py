@@ -142,11 +142,11 @@ class Settings:
         Settings
             With both schedules.
         """
-        soft, stiff = (
-            cls.for_study(study, model, solver=solver, priors=priors, n_steps=n_steps)
-            for model in (BSpline.spaced(AUTOMATIC_MM), Affine)
-        )
-        return replace(soft, stiffer=stiff.stages)
+        stiff = cls.for_study(study, Affine, solver=solver, priors=priors, n_steps=n_steps)
+        # The affine motion comes first in both, with three visits too.
+        through = tuple(dict.fromkeys(stage.model for stage in stiff.stages if stage.model is not None))
+        soft = stages_of(study.grid, BSpline.spaced(AUTOMATIC_MM), through=through, n_steps=n_steps)
+        return replace(stiff, stages=soft, stiffer=stiff.stages)
 
     @property
     def without_choice(self) -> Settings:
