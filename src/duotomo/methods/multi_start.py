@@ -25,8 +25,8 @@ def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None)
     voxels can end in a local minimum; so can the identity, after a large motion, and a stiff model that turns
     the wrong way first. The starts are the initial guess with all models, and the initial guess and the
     identity without those between the first and the last. All run through the stages on the coarsest grid
-    but the last of these, where a step costs little. Without such stages only one start is used. The cost of all starts counts, the
-    history is that of the best one.
+    but the last of these, where a step costs little. Without such stages only one start is used. The cost of
+    all starts counts, the history is that of the best one.
     """
     coarse = _first_stages(settings)
     if not (coarse and settings.initial_guess and study.moving):
