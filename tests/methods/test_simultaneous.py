@@ -25,7 +25,7 @@ from duotomo.methods import (
 from duotomo.methods.level import Basis
 from duotomo.operators import SplineBasis
 from duotomo.solvers import Status
-from duotomo.transforms import Affine, BSpline, Model, Motion, Rigid, Velocity, chain, model_name
+from duotomo.transforms import Affine, BSpline, Model, Motion, Rigid, Velocity, chain
 from tests.cases.scans import arc
 from tests.cases.studies import GRID, SCAN, seen, shifted, study, truth
 from tests.methods.runs import SHIFT, TURN, VOXEL_MM, error_mm, short, stages
@@ -172,10 +172,20 @@ def test_a_moving_grid_elsewhere_is_refused() -> None:
         with_known_motion(of, short(), [shifted(0.0, 0.0, 0.0, grid=beside)])
 
 
+SOFT: list[Model] = [chain(Affine, BSpline.shaped((4, 4, 4))), Velocity.shaped((4, 4, 4))]
+
+
 @pytest.mark.parametrize(
-    "model", [chain(Affine, BSpline.shaped((4, 4, 4))), Velocity.shaped((4, 4, 4))], ids=model_name
+    ("method", "model"),
+    [
+        (simultaneous, SOFT[0]),
+        (simultaneous, SOFT[1]),
+        (sequential, SOFT[0]),
+        # A registration integrates the flow for each of many hundred products: minutes.
+        pytest.param(sequential, SOFT[1], marks=pytest.mark.slow),
+    ],
+    ids=["simultaneous-chain", "simultaneous-velocity", "sequential-chain", "sequential-velocity"],
 )
-@pytest.mark.parametrize("method", [simultaneous, sequential])
 def test_any_transform_can_be_the_model(model: Model, method: Callable[..., Result]) -> None:
     schedule = (
         *stages("translation", n_steps=20, coarsen=2),
