@@ -24,8 +24,16 @@ from typing import Any
 
 from benchmarks.robust_cases import AFFINE_KINDS, SPLITS, RobustCase
 from duotomo.errors import DuotomoError
-from duotomo.methods import Result, Settings, Study, iterative, sequential, simultaneous, with_known_motion
-from duotomo.methods.trust import trust_of
+from duotomo.methods import (
+    Result,
+    Settings,
+    Study,
+    iterative,
+    sequential,
+    simultaneous,
+    trust_of,
+    with_known_motion,
+)
 
 Row = dict[str, Any]
 METHODS: dict[str, Callable[[Study, Settings], Result]] = {
@@ -41,7 +49,7 @@ def rows_of(case: RobustCase, methods: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of one case."""
     settings = Settings.automatic(case.study)
     one = Study(grid=case.study.grid, visits=case.study.visits[:1])
-    alone = min(case.relative_error(_alone(one, settings, factor).volume) for factor in WEIGHTS)
+    alone = {factor: case.relative_error(_alone(one, settings, factor).volume) for factor in WEIGHTS}
     true, oracle = case.true_motion(), None
     if true is not None:
         oracle = with_known_motion(case.study, settings, (true,))
@@ -52,7 +60,7 @@ def rows_of(case: RobustCase, methods: Sequence[str]) -> Iterator[Row]:
             "kind": case.kind + ("_cut" if case.is_cut else ""),
             "method": name,
             "start_mm": case.start_mm,
-            "one_visit_error": alone,
+            "one_visit_error": min(alone.values()),
             "oracle_error": None if oracle is None else case.relative_error(oracle.volume),
             "oracle_objective": None if oracle is None else oracle.history[-1].objective,
         }
@@ -60,13 +68,19 @@ def rows_of(case: RobustCase, methods: Sequence[str]) -> Iterator[Row]:
             result = METHODS[name](case.study, settings)
             row["seconds"] = time.perf_counter() - began
             mean_mm, high_mm = case.errors_mm(result.motions[0])
+            trust = trust_of(case.study, settings, result)
+            # The volume that a user is told to use.
+            joint = case.relative_error(result.volume)
             row |= {
                 "tre_mm": mean_mm,
                 "tre95_mm": high_mm,
-                "relative_error": case.relative_error(result.volume),
+                "relative_error": joint if trust.use == "both" else alone[1.0],
+                "joint_error": joint,
                 "objective": result.history[-1].objective,
                 "status": result.status.value,
-                "trusted": trust_of(case.study, settings, result).trusted,
+                "trusted": trust.trusted,
+                "why": trust.reason,
+                "use": trust.use,
                 "applications": result.applications,
                 "model": type(result.motions[0].transform).__name__,
             }
