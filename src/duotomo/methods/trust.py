@@ -20,12 +20,12 @@ from duotomo.solvers import Status
 Use = Literal["both", "reference"]
 """Whose volume predicts the reference visit better: that of both visits, or that of the reference alone."""
 
-WORSE, MUCH_WORSE = 1.1, 1.5
-"""How much worse than one visit alone all visits may predict its held-back rays. Beyond the second limit the
-visits hardly show the same breast."""
+LITTLE_GAIN, WORSE = 0.87, 1.1
+"""Error of held-back rays as all visits predict them, relative to one visit alone. Above the first limit the
+other visits bring too little for a motion that is right; above the second, these hardly show one breast."""
 
-HELD_BACK = "held-back rays"
-"""Name of the check that compares all visits with one."""
+REFERENCE = "reference visit"
+"""Name of the check that compares all visits with the reference alone."""
 
 STRETCH = 1.5
 """By how much, up or down, a compressed breast may change its local volume."""
@@ -74,8 +74,7 @@ class Trust:
             Trusted if all of them passed.
         """
         failed = [check.text for check in checks if not check.passed]
-        # The first visit comes first.
-        reference = next((check.value for check in checks if check.name == HELD_BACK), 0.0)
+        reference = next((check.value for check in checks if check.name == REFERENCE), 0.0)
         return cls(
             trusted=not failed,
             checks=tuple(checks),
@@ -101,8 +100,8 @@ def trust_of(study: Study, settings: Settings, result: Result) -> Trust:
 
     The data are checked for views that miss, saturate or do not fit together, and for a geometry that
     differs between visits to one machine; the motion for folding and for changes of volume that tissue does
-    not make; the run for convergence. Last, rays are held back: if the volume of all visits predicts them
-    worse than that of one visit alone, the motion found does not explain the data.
+    not make; the run for convergence. Last, rays are held back: unless the volume of all visits predicts them
+    clearly better than that of one visit alone, the motion found does not explain the data.
 
     Rays are not held back where a check of the data has failed already. A shift of a whole scan, or a source
     that is off by some millimetres in all views, looks like a motion of the breast, and no volume can tell:
@@ -131,7 +130,7 @@ def trust_of(study: Study, settings: Settings, result: Result) -> Trust:
         ]
     if study.moving and all(check.passed for check in checks):
         rows = held_back(study, settings, result.motions)
-        checks += [_predicted(number, row) for number, row in enumerate(rows, start=1)]
+        checks += [_predicted(rows), _reference_predicted(rows[0])]
     return Trust.of_checks(checks)
 
 
@@ -162,18 +161,30 @@ def _stretch(number: int, determinants: torch.Tensor) -> Check:
     return Check(name="change of volume", passed=passed, value=value, limit=STRETCH, text=text)
 
 
-def _predicted(number: int, row: HeldBack) -> Check:
-    passed = row.ratio <= WORSE
-    text = f"Visit {number}: rays that were held back are predicted by all visits {row.ratio:.2f} times as "
-    text += "badly as by this visit alone" if row.ratio > 1 else "far off as by this visit alone"
-    if passed:
+def _predicted(rows: Sequence[HeldBack]) -> Check:
+    """The geometric mean over the visits of the ratios of errors."""
+    value = math.exp(sum(math.log(max(row.ratio, 1e-6)) for row in rows) / len(rows))
+    text = f"All visits together predict rays that were held back with {value:.2f} times the error of one "
+    text += "visit alone"
+    if value <= LITTLE_GAIN:
         text += "."
-    elif row.ratio > MUCH_WORSE:
+    elif value > WORSE:
         text += ". Do the visits show the same breast, the same side, and is the geometry right?"
     else:
-        text += ": the motion found does not explain the data. Try a model with more freedom, such as a "
-        text += "B-spline; check that the visits show the same breast."
-    return Check(name=HELD_BACK, passed=passed, value=row.ratio, limit=WORSE, text=text)
+        text += (
+            ": a second visit should help more, so the motion found is not the true one. Try a model with "
+        )
+        text += "more freedom, such as a B-spline."
+    return Check(
+        name="held-back rays", passed=value <= LITTLE_GAIN, value=value, limit=LITTLE_GAIN, text=text
+    )
+
+
+def _reference_predicted(row: HeldBack) -> Check:
+    """Whether the volume of all visits is one to use for the reference visit."""
+    text = f"Held-back rays of visit 1 are predicted by all visits with {row.ratio:.2f} times its own error "
+    text += "alone." if row.ratio <= WORSE else "alone: use its volume alone."
+    return Check(name=REFERENCE, passed=row.ratio <= WORSE, value=row.ratio, limit=WORSE, text=text)
 
 
 def _plain(value: Any) -> Any:
