@@ -1,4 +1,4 @@
-"""The examples in the README run."""
+"""The example in the README runs, and finds the motion that it made."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import pytest
 
 README = Path(__file__).parents[1] / "README.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-PRINTED = [
-    r"Status\.\w+ \{'rotation_deg': tensor\(\[.*, *8\.\d+e\+00, .*'translation_mm': tensor\(\[ *(4\.0|3\.9)",
-]
 
 
-@pytest.mark.parametrize(("example", "printed"), list(zip(EXAMPLES, PRINTED, strict=True)))
-def test_readme_examples_run(example: str, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_finds_the_motion_that_it_made(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = EXAMPLES
     exec(compile(example, str(README), "exec"), {})
-    assert re.match(printed, capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    assert printed.startswith("Status.CONVERGED {'rotation_deg': tensor([")
+    rotation_deg, translation_mm = (
+        [float(number) for number in re.findall(rf"'{name}': tensor\(\[(.*?)\]", printed)[0].split(",")]
+        for name in ("rotation_deg", "translation_mm")
+    )
+    # Measured: 0.23 degrees and 0.02 mm off.
+    assert rotation_deg == pytest.approx([0.0, 8.0, 0.0], abs=0.3)
+    assert translation_mm == pytest.approx([4.0, 0.0, 0.0], abs=0.05)
