@@ -98,7 +98,8 @@ def test_held_back_rays_tell_right_from_wrong() -> None:
 
 
 def test_nothing_held_back_says_nothing() -> None:
-    assert HeldBack(joint=0.0, alone=0.0).ratio == 1.0
+    nothing = HeldBack(joint=0.0, alone=0.0, joint_fit=0.0, alone_fit=0.0)
+    assert nothing.ratio == nothing.fit_ratio == 1.0
 
 
 def test_views_of_air_are_missing() -> None:
@@ -215,11 +216,13 @@ def test_a_volume_that_predicts_the_reference_worse_is_not_used() -> None:
         assert Trust.of_checks([check]).use == use
 
 
-@pytest.mark.parametrize(("ratio", "cause"), [(0.95, "more freedom"), (1.3, "same breast")])
-def test_held_back_rays_name_the_likely_cause(
-    ratio: float, cause: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("ratio", "fit_ratio", "cause"), [(0.95, 1.8, "more freedom"), (1.3, 1.1, "same breast")]
+)
+def test_rays_that_are_not_explained_name_the_likely_cause(
+    ratio: float, fit_ratio: float, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = (HeldBack(joint=ratio, alone=1.0),) * 2
+    rows = (HeldBack(joint=ratio, alone=1.0, joint_fit=fit_ratio, alone_fit=1.0),) * 2
     monkeypatch.setattr(trust, "held_back", lambda *_: rows)
     found = trust_of(given(), settings(), result())
     assert not found.trusted

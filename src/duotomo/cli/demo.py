@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NOW, PRIOR, RESULT, PICTURE = "current.h5", "prior.h5", "result", "change"
 
-TRANSFORM = "bspline:4,4,6"
+TRANSFORM = "bspline:22mm"
 """About 44 x 53 x 48 mm (z, y, x) between control points: squeezed tissue moves smoothly."""
 
 

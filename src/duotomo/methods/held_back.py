@@ -36,23 +36,31 @@ MEMORY, TOLERANCE = 20, 1e-5
 
 @dataclass(frozen=True, kw_only=True)
 class HeldBack:
-    """How well the held-back rays of one visit are predicted, as an RMS of line integrals.
+    """How well rays of one visit are explained, as an RMS of line integrals.
 
     Parameters
     ----------
-    joint : float
-        By the volume of all visits, moved by the motion found.
-    alone : float
-        By the volume of this visit alone.
+    joint, alone : float
+        Rays that were held back, as predicted by the volume of all visits, moved by the motion found, and by
+        that of this visit alone.
+    joint_fit, alone_fit : float
+        The same of the rays that both were fitted to.
     """
 
     joint: float
     alone: float
+    joint_fit: float
+    alone_fit: float
 
     @property
     def ratio(self) -> float:
         """`joint / alone`: below 1 where the other visits help; 1 where nothing was held back."""
         return self.joint / self.alone if self.alone > 0 else 1.0
+
+    @property
+    def fit_ratio(self) -> float:
+        """`joint_fit / alone_fit`: above 1, and the more so the less one volume explains all visits."""
+        return self.joint_fit / self.alone_fit if self.alone_fit > 0 else 1.0
 
 
 @torch.no_grad()
@@ -103,7 +111,14 @@ def held_back(study: Study, settings: Settings, motions: Sequence[Motion]) -> tu
         _hold_back(single, own, own_scales, [held])
         alone = _fitted(Problem(single, (), settings.priors, own_scales), start, (), MORE_STEPS)
         alone = SplineBasis(single.grid)(alone)
-        found.append(HeldBack(joint=_rms(single, joint, held), alone=_rms(single, alone, held)))
+        found.append(
+            HeldBack(
+                joint=_rms(single, joint, held),
+                alone=_rms(single, alone, held),
+                joint_fit=_rms(single, joint, ~held),
+                alone_fit=_rms(single, alone, ~held),
+            )
+        )
     return tuple(found)
 
 
@@ -161,8 +176,8 @@ def _fitted(
     return block.volume
 
 
-def _rms(level: Level, volume: torch.Tensor, held: torch.Tensor) -> float:
-    """Return the RMS of `A f - p` over the held-back rays through the object; zero if there are none."""
+def _rms(level: Level, volume: torch.Tensor, chosen: torch.Tensor) -> float:
+    """Return the RMS of `A f - p` over chosen rays through the object; zero if there are none."""
     visit = level.visits[0]
     assert visit.weights is not None
     residual = level.projectors[0](volume) - visit.projections
@@ -171,5 +186,5 @@ def _rms(level: Level, volume: torch.Tensor, held: torch.Tensor) -> float:
     residual -= (residual * used).sum(dim=(1, 2), keepdim=True) / used.sum(dim=(1, 2), keepdim=True).clamp(
         min=1
     )
-    judged = held & (visit.projections > OBJECT * visit.projections.max())
+    judged = chosen & (visit.projections > OBJECT * visit.projections.max())
     return math.sqrt(float(residual[judged].double().square().mean())) if bool(judged.any()) else 0.0

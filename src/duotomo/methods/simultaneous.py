@@ -69,8 +69,9 @@ def _chosen(
     soft, stiff = replace(settings, stiffer=()), settings.without_choice
     pairs = zip(soft.stages, stiff.stages, strict=False)
     common = sum(1 for _ in takewhile(lambda pair: _alike(*pair), pairs))
-    model = soft.stages[common].model
-    assert model is not None
+    model = soft.stages[common].model if common < len(soft.stages) else None
+    if model is None:
+        return stiff, state
     if state.stage > common or (state.stage == common and state.block > 0):
         # Resumed after the choice: the model tells which it was.
         return (soft if state.model == model_name(model) else stiff), state

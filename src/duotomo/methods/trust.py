@@ -20,9 +20,10 @@ from duotomo.solvers import Status
 Use = Literal["both", "reference"]
 """Whose volume predicts the reference visit better: that of both visits, or that of the reference alone."""
 
-LITTLE_GAIN, WORSE = 0.87, 1.1
-"""Error of held-back rays as all visits predict them, relative to one visit alone. Above the first limit the
-other visits bring too little for a motion that is right; above the second, these hardly show one breast."""
+UNEXPLAINED, WORSE = 1.49, 1.2
+"""Residuals of all visits together, relative to those of one visit alone: of the rays that were fitted, above
+which one volume and the motion found do not explain all visits; and of rays that were held back, above which
+the visits hardly show one breast."""
 
 REFERENCE = "reference visit"
 """Name of the check that compares all visits with the reference alone."""
@@ -130,7 +131,7 @@ def trust_of(study: Study, settings: Settings, result: Result) -> Trust:
         ]
     if study.moving and all(check.passed for check in checks):
         rows = held_back(study, settings, result.motions)
-        checks += [_predicted(rows), _reference_predicted(rows[0])]
+        checks += [_explained(rows), _predicted(rows), _reference_predicted(rows[0])]
     return Trust.of_checks(checks)
 
 
@@ -161,23 +162,27 @@ def _stretch(number: int, determinants: torch.Tensor) -> Check:
     return Check(name="change of volume", passed=passed, value=value, limit=STRETCH, text=text)
 
 
+def _explained(rows: Sequence[HeldBack]) -> Check:
+    """The geometric mean over the visits of the ratios of residuals of fitted rays."""
+    value = _mean([row.fit_ratio for row in rows])
+    text = f"All visits together leave {value:.2f} times the residual of one visit alone"
+    passed = value <= UNEXPLAINED
+    text += "." if passed else ": the motion found is not the true one. Try a model with more freedom."
+    return Check(name="explained rays", passed=passed, value=value, limit=UNEXPLAINED, text=text)
+
+
 def _predicted(rows: Sequence[HeldBack]) -> Check:
     """The geometric mean over the visits of the ratios of errors."""
-    value = math.exp(sum(math.log(max(row.ratio, 1e-6)) for row in rows) / len(rows))
+    value = _mean([row.ratio for row in rows])
     text = f"All visits together predict rays that were held back with {value:.2f} times the error of one "
     text += "visit alone"
-    if value <= LITTLE_GAIN:
-        text += "."
-    elif value > WORSE:
-        text += ". Do the visits show the same breast, the same side, and is the geometry right?"
-    else:
-        text += (
-            ": a second visit should help more, so the motion found is not the true one. Try a model with "
-        )
-        text += "more freedom, such as a B-spline."
-    return Check(
-        name="held-back rays", passed=value <= LITTLE_GAIN, value=value, limit=LITTLE_GAIN, text=text
-    )
+    passed = value <= WORSE
+    text += "." if passed else ". Do the visits show the same breast, the same side; is the geometry right?"
+    return Check(name="held-back rays", passed=passed, value=value, limit=WORSE, text=text)
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    return math.exp(sum(math.log(max(ratio, 1e-6)) for ratio in ratios) / len(ratios))
 
 
 def _reference_predicted(row: HeldBack) -> Check:
