@@ -33,7 +33,7 @@ def demo(
         ),
     ] = 1.0,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Most steps of every stage of the estimation.")
+        int | None, typer.Option(min=1, help="Steps of the last stage, at most, and of the others.")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where a run was stopped or killed.")
