@@ -208,11 +208,14 @@ def test_rows_of_other_settings_are_refused(tmp_path: Path, monkeypatch: pytest.
     assert other.calls == []
 
 
-def test_rows_of_version_1_are_taken(tmp_path: Path) -> None:
+def test_rows_of_version_1_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Version 1 had voxels as the basis, and took exposures as known.
+    old = replace(SETTINGS, basis="voxel", priors=replace(SETTINGS.priors, offset=0.0))
+    monkeypatch.setattr("tests.reproduction.tiny.SETTINGS", old)
     first, _ = run(Counted(), tmp_path)
     for path in tmp_path.glob("case_*/*.json"):
         row = json.loads(path.read_text(encoding="utf-8"))
-        row["way"], row["key"] = row.pop("method"), f"cpu {version_1_repr(SETTINGS)}"
+        row["way"], row["key"] = row.pop("method"), f"cpu {version_1_repr(old)}"
         path.write_text(json.dumps(row), encoding="utf-8")
     again = Counted()
     table, _ = run(again, tmp_path)
