@@ -54,7 +54,7 @@ def with_visits_alone(
         # Its volume is made from the reference alone.
         return replace(result, others={REFERENCE: result.volume, **result.others})
     volumes: dict[int, torch.Tensor] = {}
-    short = replace(settings, stages=volume_stages(settings))
+    short = replace(settings, stages=volume_stages(settings), stiffer=())
     for place, index in enumerate(wanted):
         first = place * len(short.stages)
         alone = one_visit(study, index)
