@@ -102,14 +102,8 @@ class RobustCase:
         """Return the affine motion, or None where it is none."""
         if not np.isfinite(self.matrix).all():
             return None
-        affine = Affine(self.study.grid)
-        # The affine motion through the landmarks, which is exact for an affine one; it is linear in them.
-        params = affine.identity()
-        base = affine.points(params, self.moving_mm)
-        columns = []
-        for index in range(affine.n_params):
-            step = torch.zeros_like(params)
-            step[index] = 1.0
-            columns.append((affine.points(params + step, self.moving_mm) - base).flatten())
-        target = (self.reference_mm - base).flatten()
-        return Motion(affine, params + torch.linalg.lstsq(torch.stack(columns, dim=1), target).solution)
+        # The matrix is about the origin of the machine's frame.
+        affine = Affine(self.study.grid, center_mm=(0.0, 0.0, 0.0))
+        return Motion(
+            affine, affine.params(matrix=self.matrix[:, :3].tolist(), translation_mm=self.matrix[:, 3])
+        )

@@ -33,8 +33,9 @@ import torch
 
 from benchmarks.peers.exchange import AFFINE, DEFORMABLE, Array
 from benchmarks.peers.registration import PROGRAMS, check, job_of, run
-from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods import Settings, Study, Visit, register, simultaneous, with_known_motion
+from benchmarks.robust_cases import AFFINE_KINDS, RobustCase
+from duotomo.geometry import VolumeGrid
+from duotomo.methods import Settings, Study, register, simultaneous, with_known_motion
 from duotomo.transforms import Affine, BSpline, Model, Motion, Translation
 
 Row = dict[str, Any]
@@ -55,35 +56,18 @@ class Case:
     @classmethod
     def load(cls, path: Path, voxel_mm: float) -> Case:
         """Read a case, its grid the box of its truth."""
-        with np.load(path) as file:
-            acquisition = Acquisition.from_vectors(
-                source_mm=file["source"],
-                detector_center_mm=file["det_center"],
-                u_mm=file["det_u"],
-                v_mm=file["det_v"],
-                detector_shape=file["p1"].shape[1:],
-            )
-            fine_mm = float(file["spacing_mm"])
-            size_mm = fine_mm * np.array(file["truth"].shape)
-            center_mm = file["origin_mm"][::-1] - fine_mm / 2 + size_mm / 2
-            n_z, n_y, n_x = (round(float(length)) for length in size_mm / voxel_mm)
-            z, y, x = center_mm.tolist()
-            grid = VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(voxel_mm,) * 3, center_mm=(z, y, x))
-            visits = tuple(
-                Visit(projections=torch.from_numpy(file[name]), acquisition=acquisition)
-                for name in ("p1", "p2")
-            )
-            return cls(
-                name=path.stem,
-                study=Study(grid=grid, visits=visits),
-                moving_mm=file["landmarks_moving"],
-                reference_mm=file["landmarks_reference"],
-            )
+        read = RobustCase.read(path, voxel_mm)
+        return cls(
+            name=read.name,
+            study=read.study,
+            moving_mm=read.moving_mm.numpy(),
+            reference_mm=read.reference_mm.numpy(),
+        )
 
     @property
     def models(self) -> tuple[str, ...]:
         """The models that its motion is estimated with."""
-        affine = kind_of(self.name).split("_")[0] in ("small", "large")
+        affine = kind_of(self.name).split("_")[0] in AFFINE_KINDS
         return (AFFINE,) if affine else (AFFINE, DEFORMABLE)
 
     def volumes(self, cache: Path) -> tuple[Array, Array]:

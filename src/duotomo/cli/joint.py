@@ -155,9 +155,10 @@ def joint(
             if kept.exists():
                 talk.say(f"Go on with --resume: {kept} holds the last block of steps.")
             raise
-        quality = quality_of(study, result.volume, result.grid, result.motions).to_dict()
+        checked = quality_of(study, result.volume, result.grid, result.motions)
+        quality = checked.to_dict()
         if result.status is not Status.DIVERGED:
-            trust = trust_of(study, settings, result)
+            trust = trust_of(study, settings, result, quality=checked)
             quality["trust"] = trust.to_dict()
             if not trust.trusted:
                 # Even with --quiet: nobody should miss it.

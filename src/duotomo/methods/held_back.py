@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from duotomo.methods.blocks import volume_block
+from duotomo.methods.input_checks import OBJECT
 from duotomo.methods.level import Factors, Level, coarsening
 from duotomo.methods.problem import Problem
-from duotomo.methods.scales import Scales, scales_of
+from duotomo.methods.scales import Scales, level_of, scales_of
 from duotomo.methods.schedule import LEAST_VOXELS
 from duotomo.methods.settings import Settings
 from duotomo.methods.study import Study, Visit
@@ -27,9 +28,6 @@ BLOCK_MM, SHARE = 16.0, 0.1
 
 FIRST_STEPS, MORE_STEPS = 20, 12
 """Steps of the volume of all visits from zeros, and of both that volume and those of one visit from there."""
-
-OBJECT = 0.05
-"""Line integrals above this share of the largest belong to the object."""
 
 MEMORY, TOLERANCE = 20, 1e-5
 
@@ -88,7 +86,7 @@ def held_back(study: Study, settings: Settings, motions: Sequence[Motion]) -> tu
         One for each visit.
     """
     factors, scales = _factors(study), scales_of(study, settings.priors)
-    level = _level(study, factors, settings, scales)
+    level = level_of(study, factors, basis="spline", priors=settings.priors, scales=scales)
     blocks = [_blocks(visit, number) for number, visit in enumerate(level.visits)]
     _hold_back(level, study, scales, blocks)
     params = [motion.params for motion in motions]
@@ -107,7 +105,7 @@ def held_back(study: Study, settings: Settings, motions: Sequence[Motion]) -> tu
             sigmas=scales.sigmas[number : number + 1],
             mismatches=scales.mismatches[number : number + 1],
         )
-        single = _level(own, factors, settings, own_scales)
+        single = level_of(own, factors, basis="spline", priors=settings.priors, scales=own_scales)
         _hold_back(single, own, own_scales, [held])
         alone = _fitted(Problem(single, (), settings.priors, own_scales), start, (), MORE_STEPS)
         alone = SplineBasis(single.grid)(alone)
@@ -126,16 +124,6 @@ def _factors(study: Study) -> Factors:
     """Return the factors that bring voxels near `VOXEL_MM`, and leave enough of them."""
     longest_mm = max(n * mm for n, mm in zip(study.grid.shape, study.grid.spacing_mm, strict=True))
     return coarsening(study.grid, min(VOXEL_MM, longest_mm / LEAST_VOXELS))
-
-
-def _level(study: Study, factors: Factors, settings: Settings, scales: Scales) -> Level:
-    return Level(
-        study,
-        factors,
-        basis="spline",
-        mismatches=scales.mismatches,
-        offset=settings.priors.offset,
-    )
 
 
 def _blocks(visit: Visit, seed: int) -> torch.Tensor:

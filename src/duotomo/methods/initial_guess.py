@@ -28,16 +28,8 @@ def centroid_mm(visit: Visit) -> torch.Tensor:
         (xyz,), float64 on the CPU, in mm.
     """
     acquisition = visit.acquisition
-    (n_v, n_u), (d_v, d_u) = acquisition.detector_shape, acquisition.pixel_spacing_mm
-    positive = visit.projections.clamp(min=0)
-    if visit.weights is not None:
-        positive = torch.where(visit.weights > 0, positive, torch.zeros_like(positive))
-    along_v = positive.sum(dim=2, dtype=torch.float64).cpu()
-    along_u = positive.sum(dim=1, dtype=torch.float64).cpu()
-    mass = along_v.sum(dim=1)
+    mass, u_mm, v_mm = view_centers_mm(visit)
     seen = mass > 0.01 * mass.max()
-    v_mm = (along_v @ (torch.arange(n_v, dtype=torch.float64) - (n_v - 1) / 2)) * d_v / mass.clamp(min=1e-30)
-    u_mm = (along_u @ (torch.arange(n_u, dtype=torch.float64) - (n_u - 1) / 2)) * d_u / mass.clamp(min=1e-30)
     vectors = (acquisition.source_mm, acquisition.detector_center_mm, acquisition.u_axis, acquisition.v_axis)
     source, center, u_axis, v_axis = (torch.tensor(rows, dtype=torch.float64)[seen] for rows in vectors)
     pixel = center + u_mm[seen, None] * u_axis + v_mm[seen, None] * v_axis
@@ -46,6 +38,33 @@ def centroid_mm(visit: Visit) -> torch.Tensor:
     # Views from one place do not cross: the solution of least norm is then a point on the ray.
     inverse: torch.Tensor = torch.linalg.pinv(across.sum(dim=0), hermitian=True)
     return (inverse @ (across @ source[:, :, None]).sum(dim=0))[:, 0]
+
+
+def view_centers_mm(visit: Visit) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the attenuation that each view shows, and its centre along u and v from the detector's middle.
+
+    Parameters
+    ----------
+    visit : Visit
+        Line integrals and their acquisition; rays of weight zero are left out.
+
+    Returns
+    -------
+    mass : torch.Tensor
+        Sum of the line integrals, (view,), float64 on the CPU.
+    u_mm, v_mm : torch.Tensor
+        (view,), in mm; zero where there is no mass.
+    """
+    (n_v, n_u), (d_v, d_u) = visit.acquisition.detector_shape, visit.acquisition.pixel_spacing_mm
+    positive = visit.projections.clamp(min=0)
+    if visit.weights is not None:
+        positive = torch.where(visit.weights > 0, positive, torch.zeros_like(positive))
+    along_v = positive.sum(dim=2, dtype=torch.float64).cpu()
+    along_u = positive.sum(dim=1, dtype=torch.float64).cpu()
+    mass = along_v.sum(dim=1)
+    v_mm = (along_v @ (torch.arange(n_v, dtype=torch.float64) - (n_v - 1) / 2)) * d_v / mass.clamp(min=1e-30)
+    u_mm = (along_u @ (torch.arange(n_u, dtype=torch.float64) - (n_u - 1) / 2)) * d_u / mass.clamp(min=1e-30)
+    return mass, u_mm, v_mm
 
 
 def initial_translations_mm(study: Study) -> list[list[float]]:

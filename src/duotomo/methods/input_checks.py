@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods.initial_guess import centroid_mm
+from duotomo.methods.initial_guess import centroid_mm, view_centers_mm
 from duotomo.methods.study import Study, Visit
 
 EMPTY = 0.5
@@ -75,21 +75,21 @@ def input_checks(study: Study) -> tuple[Check, ...]:
     """
     checks = []
     for number, visit in enumerate(study.visits, start=1):
+        centers = _Centers.of(visit)
         checks += [
-            _missing(number, visit),
+            _missing(number, centers),
             _saturated(number, visit),
-            _together(number, visit),
-            _in_grid(number, visit, study.grid_of(visit)),
-            _depth(number, visit),
+            _together(number, visit, centers),
+            _in_grid(number, centers, study.grid_of(visit)),
+            _depth(number, visit, centers),
         ]
     for number, visit in enumerate(study.moving, start=2):
         checks += [_views(number, visit, study.reference), _machine(number, visit, study.reference)]
     return tuple(checks)
 
 
-def _missing(number: int, visit: Visit) -> Check:
-    mass = _mass(visit)
-    alive = _alive(visit)
+def _missing(number: int, centers: _Centers) -> Check:
+    mass, alive = centers.mass, centers.alive
     n_missing = int((~alive).sum())
     lost = ", ".join(str(i + 1) for i in (~alive).nonzero()[:, 0].tolist())
     return Check(
@@ -133,8 +133,8 @@ def _saturated(number: int, visit: Visit) -> Check:
     )
 
 
-def _together(number: int, visit: Visit) -> Check:
-    apart = _apart_mm(visit)
+def _together(number: int, visit: Visit, centers: _Centers) -> Check:
+    apart = _apart_mm(visit, centers)
     worst = float(apart.norm(dim=0).max())
     passed = worst <= APART_MM
     # A detector turned in its plane moves centres across the sweep, in proportion to their place along it.
@@ -154,8 +154,8 @@ def _together(number: int, visit: Visit) -> Check:
     )
 
 
-def _in_grid(number: int, visit: Visit, grid: VolumeGrid) -> Check:
-    x, y, z = centroid_mm(visit).tolist()
+def _in_grid(number: int, centers: _Centers, grid: VolumeGrid) -> Check:
+    x, y, z = centers.at_mm.tolist()
     outside = 0.0
     for at, low, high in zip((z, y, x), grid.low_mm, grid.high_mm, strict=True):
         outside = max(outside, (low - at) / (high - low), (at - high) / (high - low))
@@ -174,11 +174,10 @@ def _in_grid(number: int, visit: Visit, grid: VolumeGrid) -> Check:
     )
 
 
-def _depth(number: int, visit: Visit) -> Check:
+def _depth(number: int, visit: Visit, centers: _Centers) -> Check:
     """The depth of a point follows from its parallax, `dz = du / (2 tan(range / 2))`."""
-    alive = _alive(visit)
-    source = torch.tensor(visit.acquisition.source_mm, dtype=torch.float64)[alive]
-    ray = torch.nn.functional.normalize(source - centroid_mm(visit), dim=1)
+    source = torch.tensor(visit.acquisition.source_mm, dtype=torch.float64)[centers.alive]
+    ray = torch.nn.functional.normalize(source - centers.at_mm, dim=1)
     cosines = (ray @ ray.T).clamp(-1, 1)
     range_rad = math.acos(float(cosines.min())) if len(ray) else 0.0
     depth_mm = LATERAL_MM / (2 * math.tan(range_rad / 2)) if range_rad > 1e-6 else math.inf
@@ -256,32 +255,37 @@ def _used(visit: Visit) -> torch.Tensor:
     return visit.weights > 0
 
 
-def _mass(visit: Visit) -> torch.Tensor:
-    """Return the sum of the line integrals of each view, over the rays that have a weight."""
-    positive = visit.projections.clamp(min=0) * _used(visit).to(visit.projections)
-    return positive.sum(dim=(1, 2), dtype=torch.float64).cpu()
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Centers:
+    """Centres of attenuation of a visit: that of the breast, (xyz,), and those seen in the views, (view,)."""
+
+    at_mm: torch.Tensor
+    mass: torch.Tensor
+    u_mm: torch.Tensor
+    v_mm: torch.Tensor
+
+    @classmethod
+    def of(cls, visit: Visit) -> _Centers:
+        mass, u_mm, v_mm = view_centers_mm(visit)
+        return cls(at_mm=centroid_mm(visit), mass=mass, u_mm=u_mm, v_mm=v_mm)
+
+    @property
+    def alive(self) -> torch.Tensor:
+        """Which views show the object."""
+        return self.mass > EMPTY * float(self.mass.sort().values[int(0.9 * (len(self.mass) - 1))])
 
 
-def _alive(visit: Visit) -> torch.Tensor:
-    """Return which views show the object."""
-    mass = _mass(visit)
-    return mass > EMPTY * float(mass.sort().values[int(0.9 * (len(mass) - 1))])
-
-
-def _apart_mm(visit: Visit) -> torch.Tensor:
+def _apart_mm(visit: Visit, centers: _Centers) -> torch.Tensor:
     """Return where the centre of attenuation lies in each view less where all views place it, (uv, view)."""
-    acquisition = visit.acquisition
-    (n_v, n_u), (d_v, d_u) = acquisition.detector_shape, acquisition.pixel_spacing_mm
-    alive = _alive(visit)
-    positive = (visit.projections.clamp(min=0) * _used(visit).to(visit.projections))[
-        alive.to(visit.projections.device)
-    ]
-    along_u, along_v = (positive.sum(dim=axis, dtype=torch.float64).cpu() for axis in (1, 2))
-    u_mm = d_u * (along_u @ (torch.arange(n_u, dtype=torch.float64) - (n_u - 1) / 2)) / along_u.sum(dim=1)
-    v_mm = d_v * (along_v @ (torch.arange(n_v, dtype=torch.float64) - (n_v - 1) / 2)) / along_v.sum(dim=1)
+    acquisition, alive = visit.acquisition, centers.alive
     vectors = (acquisition.source_mm, acquisition.detector_center_mm, acquisition.u_axis, acquisition.v_axis)
     source, center, u_axis, v_axis = (torch.tensor(rows, dtype=torch.float64)[alive] for rows in vectors)
-    ray, normal = centroid_mm(visit) - source, torch.linalg.cross(u_axis, v_axis)
+    ray, normal = centers.at_mm - source, torch.linalg.cross(u_axis, v_axis)
     reach = ((center - source) * normal).sum(dim=1) / (ray * normal).sum(dim=1)
     seen = source + reach[:, None] * ray - center
-    return torch.stack([u_mm - (seen * u_axis).sum(dim=1), v_mm - (seen * v_axis).sum(dim=1)])
+    return torch.stack(
+        [
+            centers.u_mm[alive] - (seen * u_axis).sum(dim=1),
+            centers.v_mm[alive] - (seen * v_axis).sum(dim=1),
+        ]
+    )

@@ -17,7 +17,7 @@ from duotomo.methods.problem import Problem
 from duotomo.methods.registration import Misfit, register_once
 from duotomo.methods.result import Result
 from duotomo.methods.runner import VOLUME, advanced, continued, model_named
-from duotomo.methods.scales import Scales, scales_of
+from duotomo.methods.scales import Scales, level_of, scales_of
 from duotomo.methods.schedule import Stage
 from duotomo.methods.sequential import in_both_frames, one_visit
 from duotomo.methods.settings import Settings
@@ -231,12 +231,12 @@ class _Turns:
     def _at(self, coarsen: tuple[int, int, int]) -> list[Level]:
         if not self._levels or self._levels[0].coarsen != coarsen:
             self._levels = [
-                Level(
+                level_of(
                     alone,
                     coarsen,
                     basis=self.settings.basis,
-                    mismatches=self._scales_of(index).mismatches,
-                    offset=self.settings.priors.offset,
+                    priors=self.settings.priors,
+                    scales=self._scales_of(index),
                 )
                 for index, alone in enumerate(self._alone)
             ]

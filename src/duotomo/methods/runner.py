@@ -14,7 +14,7 @@ from duotomo.methods.initial_guess import initial_params
 from duotomo.methods.level import Level, resampled
 from duotomo.methods.model_choice import ModelChoice, model_choice
 from duotomo.methods.problem import Problem
-from duotomo.methods.scales import Scales, scales_of
+from duotomo.methods.scales import Scales, level_of, scales_of
 from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Coupled, Settings
 from duotomo.methods.state import Checkpoint, State
@@ -197,12 +197,12 @@ class Runner:
 
     def _at(self, coarsen: tuple[int, int, int]) -> Level:
         if self._level is None or self._level.coarsen != coarsen:
-            self._level = Level(
+            self._level = level_of(
                 self.study,
                 coarsen,
                 basis=self.settings.basis,
-                mismatches=self._known_scales().mismatches,
-                offset=self.settings.priors.offset,
+                priors=self.settings.priors,
+                scales=self._known_scales(),
             )
         return self._level
 

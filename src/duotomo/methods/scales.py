@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duotomo.errors import DuotomoError
-from duotomo.methods.level import Level
+from duotomo.methods.level import Basis, Factors, Level
 from duotomo.methods.priors import Priors
 from duotomo.methods.schedule import pyramid
 from duotomo.methods.study import Study, Visit
@@ -57,6 +57,11 @@ def scales_of(study: Study, priors: Priors) -> Scales:
         mismatches=tuple(priors.least_noise * _largest(visit) for visit in study.visits),
         attenuation=float(inside[int(_QUANTILE * (len(inside) - 1))]),
     )
+
+
+def level_of(study: Study, coarsen: Factors, *, basis: Basis, priors: Priors, scales: Scales) -> Level:
+    """Return a level with what voxels cannot explain, and what is not known of exposures, counted in."""
+    return Level(study, coarsen, basis=basis, mismatches=scales.mismatches, offset=priors.offset)
 
 
 def _sigma(visit: Visit) -> float:

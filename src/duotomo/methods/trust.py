@@ -11,7 +11,7 @@ import torch
 
 from duotomo.methods.held_back import HeldBack, held_back
 from duotomo.methods.input_checks import Check, input_checks
-from duotomo.methods.quality import moved
+from duotomo.methods.quality import Quality, moved
 from duotomo.methods.result import Result
 from duotomo.methods.settings import Settings
 from duotomo.methods.study import Study
@@ -96,13 +96,13 @@ class Trust:
 
 
 @torch.no_grad()
-def trust_of(study: Study, settings: Settings, result: Result) -> Trust:
+def trust_of(study: Study, settings: Settings, result: Result, *, quality: Quality | None = None) -> Trust:
     """Judge a result of several visits by the data alone.
 
     The data are checked for views that miss, saturate or do not fit together, and for a geometry that
     differs between visits to one machine; the motion for folding and for changes of volume that tissue does
-    not make; the run for convergence. Last, rays are held back: unless the volume of all visits predicts them
-    clearly better than that of one visit alone, the motion found does not explain the data.
+    not make; the run for convergence. Last, all visits together are compared with each alone: by the rays
+    that they explain, and by rays that were held back from both.
 
     Rays are not held back where a check of the data has failed already. A shift of a whole scan, or a source
     that is off by some millimetres in all views, looks like a motion of the breast, and no volume can tell:
@@ -116,6 +116,8 @@ def trust_of(study: Study, settings: Settings, result: Result) -> Trust:
         Of the run.
     result : Result
         Volume and motions.
+    quality : Quality, optional
+        Of the result, which counts the voxels that fold; they are counted unless given.
 
     Returns
     -------
@@ -123,11 +125,13 @@ def trust_of(study: Study, settings: Settings, result: Result) -> Trust:
         For a study of one visit, of its data and convergence alone.
     """
     checks = [*input_checks(study), _converged(result)]
-    for number, (visit, motion) in enumerate(zip(study.moving, result.motions, strict=True), start=2):
-        found = moved(result.volume, result.grid, study.grid_of(visit), motion)
+    for index, (visit, motion) in enumerate(zip(study.moving, result.motions, strict=True)):
+        grid = study.grid_of(visit)
+        known = None if quality is None else quality.folded_voxels[index]
+        n_folded = moved(result.volume, result.grid, grid, motion).folded_voxels if known is None else known
         checks += [
-            _folds(number, found.folded_voxels),
-            _stretch(number, motion.determinants(study.grid_of(visit).coarsen(_STRIDE))),
+            _folds(index + 2, n_folded),
+            _stretch(index + 2, motion.determinants(grid.coarsen(_STRIDE))),
         ]
     if study.moving and all(check.passed for check in checks):
         rows = held_back(study, settings, result.motions)
