@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from duotomo.methods.following import Following
 from duotomo.methods.preconditioner import diagonal_estimate
 from duotomo.methods.problem import Problem
 from duotomo.methods.settings import Alternating, Coupled
@@ -71,15 +72,16 @@ def coupled_block(
     is judged over.
     """
     objective, preconditioner = problem.of_both(volume, params)
+    start = problem.misfit.join(volume, params)
+    following = Following(objective, problem.misfit, start)
     minimiser = Lbfgs(
         n_steps=n_steps, memory=solver.memory, tolerance=tolerance, window=WINDOW, first_step=_first(volume)
     )
-    start = problem.misfit.join(volume, params)
     at_rest = None if settles is None else _at_rest(volume.numel(), settles)
     solution = minimiser.minimise(
-        objective, start, precondition=preconditioner, at_rest=at_rest, on_step=on_step
+        following, torch.zeros_like(start), precondition=preconditioner, at_rest=at_rest, on_step=on_step
     )
-    value, rows = problem.misfit.split(solution.value)
+    value, rows = problem.misfit.split(following.point(solution.value))
     return _block(solution, value.clone(), tuple(rows))
 
 

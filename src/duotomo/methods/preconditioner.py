@@ -15,7 +15,7 @@ from duotomo.transforms.transform import FEW_PARAMS
 STIFFER = 10.0
 """The preconditioned curvature along few parameters, in units of that of one voxel."""
 
-STIFFER_MANY = 3.0
+STIFFER_MANY = 10.0
 """The same for many parameters, of whose matrix only the diagonal is known."""
 
 N_PROBES = 4

@@ -25,7 +25,8 @@ class Priors:
         Quadratic penalty on negative attenuation, in units of the misfit's mean curvature per voxel.
     bending : float
         Mean curvature of the bending energy over the parameters of a transform with control points, relative
-        to the misfit's.
+        to the misfit's, for each mm of the voxels' edges: what voxels cannot explain grows with them, and a
+        motion must not.
     least_noise : float
         What a grid of voxels cannot explain: a standard deviation of the line integrals, relative to the
         largest, for each mm of the voxels' edges. It adds to the noise.
@@ -43,7 +44,7 @@ class Priors:
     smoothing: float = 0.01
     depth_weight: float = 1.0
     nonnegativity: float = 1.0
-    bending: float = 1e-2
+    bending: float = 3e-3
     least_noise: float = 1e-3
     offset: float = 0.02
 

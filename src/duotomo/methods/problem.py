@@ -41,6 +41,7 @@ class Problem:
             level.terms(transforms), level.grid, basis=level.basis, central_step=central_step
         )
         self.curvature = level.curvature()
+        self._bending = priors.bending * max(level.grid.spacing_mm)
         self.volume_priors = self._volume_priors(scales)
 
     def _volume_priors(self, scales: Scales) -> list[Objective]:
@@ -72,7 +73,7 @@ class Problem:
             if bending is not None:
                 objective = objective + self.misfit.on_params(index, bending)
         inverses = [
-            inverse_curvature(transform, own, self.priors.bending, self.curvature)
+            inverse_curvature(transform, own, self._bending, self.curvature)
             for transform, own in zip(self.transforms, curvatures, strict=True)
         ]
         return objective, Preconditioner(volume.numel(), [len(row) for row in params], inverses)
@@ -82,12 +83,12 @@ class Problem:
 
         `diagonals` are those of the misfit's curvature along the parameters of each visit.
         """
-        if self.priors.bending == 0:
+        if self._bending == 0:
             return [None] * len(self.transforms)
         return [
             weighted_bending(
                 transform,
-                self.priors.bending,
+                self._bending,
                 [float(diagonal[a : a + part.n_params].mean()) for a, part in transform.lattice_parts()],
             )
             for transform, diagonal in zip(self.transforms, diagonals, strict=True)

@@ -34,7 +34,7 @@ FEW_INNER_STEPS, LARGE_TOLERANCE = 20, 0.1
 TOLERANCE = 1e-3
 """A stage ends once a step lowers the objective by no more than this fraction of it."""
 
-STIFFNESS = 400.0
+STIFFNESS = 1333.0
 """Factor of the settings' bending energy, whose weight suits a joint misfit.
 
 Artefacts of limited-angle reconstructions lie still in the frame of the machine while the breast moves; a

@@ -29,6 +29,9 @@ VOLUME = "volume"
 SETTLED = 0.001
 """A motion has settled once it changes by less within ten steps, in voxels of its level (RMS)."""
 
+MOVING = 0.35
+"""Of the total variation, while a motion is estimated: a volume that is flattened asks for another motion."""
+
 FIRST_STEPS = 15
 """Steps of the volume alone from zeros, without which a motion has no gradient."""
 
@@ -126,6 +129,8 @@ class Runner:
         model = state.model if stage.model is None else model_name(stage.model)
         transforms, params = self._converted(state, stage.model)
         priors = replace(self.settings.priors, bending=self.settings.priors.bending * stage.stiffness)
+        if stage.model is not None and stage.coarsen != self.settings.stages[0].coarsen:
+            priors = replace(priors, total_variation=priors.total_variation * MOVING)
         problem = Problem(level, transforms, priors, self._known_scales(), self.settings.central_step)
         length = self.settings.solver.block
         n_steps = min(length, stage.n_steps - state.block * length)

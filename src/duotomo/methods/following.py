@@ -1,0 +1,66 @@
+"""The joint objective in coordinates in which the volume follows the motion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from duotomo.objectives import JointMisfit, Objective
+from duotomo.objectives.term import BoundTerm, warped, warped_adjoint
+
+
+class Following(Objective):
+    """An objective of `x = [f, zeta_1, ...]` as one of `y = [g, xi_1, ...]`, a volume that follows the motion.
+
+    `zeta_k = zeta0_k + xi_k` and `f = f0 + g - 1/K sum over moving visits k of T_k^T D_k xi_k`,
+
+    D_k the derivative of `T_k(zeta_k) f` in the parameters, both at `[f0, zeta0]`, and K the number of
+    visits. When the motion of one visit changes, the volume that fits all visits best moves by `-1/K` of
+    that, pulled back to its frame, whatever the projectors are: the misfits of the others hold it in place.
+    In x a minimiser must find this out voxel by voxel, as slowly as the volume itself converges; in y it is
+    one step along xi.
+
+    T and D interpolate linearly, which costs a fraction of what the objective costs: these are coordinates,
+    and any will do.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of x.
+    misfit : JointMisfit
+        That x belongs to.
+    x : torch.Tensor
+        `[f0, zeta0_1, ...]`; it is y = 0.
+    """
+
+    axes = ("element",)
+
+    def __init__(self, objective: Objective, misfit: JointMisfit, x: torch.Tensor) -> None:
+        self.objective, self.shape, self.operators = objective, objective.shape, objective.operators
+        self._misfit, self._x, self._n_voxels = misfit, x, misfit.grid.n_voxels
+        self._volume, rows = misfit.split(x)
+        linear = [replace(term, cubic=False) for term in misfit.terms if term.transform is not None]
+        self._moving = [BoundTerm(term, misfit.grid, None) for term in linear]
+        self._rows = [(one, row, one.warp(row)) for one, row in zip(self._moving, rows, strict=True)]
+        self._share = 1 / len(misfit.visits)
+
+    def point(self, y: torch.Tensor) -> torch.Tensor:
+        """Return x."""
+        x, (_, along) = self._x + y, self._misfit.split(y)
+        for (visit, row, warp), d in zip(self._rows, along, strict=True):
+            moved = warped_adjoint(warp, visit.along(row, self._volume, d))
+            x[: self._n_voxels] -= self._share * moved.flatten()
+        return x
+
+    def value(self, x: torch.Tensor) -> float:
+        return self.objective.value(self.point(x))
+
+    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+        value, gradient = self.objective.value_and_gradient(self.point(x))
+        of_volume, start = gradient[: self._n_voxels].reshape(self._volume.shape), self._n_voxels
+        for visit, row, warp in self._rows:
+            pulled = visit.pulled_back(row, self._volume, warped(warp, of_volume))
+            gradient[start : start + len(row)] -= self._share * pulled.to(gradient)
+            start += len(row)
+        return value, gradient
