@@ -12,6 +12,7 @@ import torch
 
 from duotomo.geometry import Acquisition
 from duotomo.methods import Result, Settings, Study, Visit, trust
+from duotomo.methods import input_checks as input_checks_module
 from duotomo.methods.held_back import HeldBack, held_back
 from duotomo.methods.input_checks import Check, input_checks
 from duotomo.methods.trust import Trust, trust_of
@@ -56,10 +57,17 @@ def failures(data: Study) -> dict[str, str]:
     return {check.name: check.text for check in input_checks(data) if not check.passed}
 
 
-def moved_scan(*, source: tuple[float, float, float] = (0.0, 0.0, 0.0), detector: float = 0.0) -> Acquisition:
-    """Return the scan with its source shifted, or its detector shifted along x, in mm."""
-    shift = torch.tensor(source, dtype=torch.float64)
-    sources = torch.tensor(SCAN.source_mm, dtype=torch.float64) + shift
+def moved_scan(
+    *,
+    source: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    detector: float = 0.0,
+    sources: torch.Tensor | None = None,
+) -> Acquisition:
+    """Return the scan with other sources, or its source shifted, or its detector shifted along x, in mm."""
+    if sources is None:
+        sources = torch.tensor(SCAN.source_mm, dtype=torch.float64) + torch.tensor(
+            source, dtype=torch.float64
+        )
     centers = torch.tensor(SCAN.detector_center_mm, dtype=torch.float64) + torch.tensor([detector, 0.0, 0.0])
     return Acquisition(
         source_mm=sources.tolist(),
@@ -130,15 +138,61 @@ def test_clipped_line_integrals_are_saturated() -> None:
     assert "saturated" in low["saturation"]
 
 
+def test_saturated_views_that_do_not_fit_together_are_called_saturated() -> None:
+    views = given().moving[0].projections.clone()
+    views[0] = views[0].roll(1, dims=1).clamp(max=0.6 * float(views.max()))
+    found = failures(with_moving(projections=views))
+    assert "saturation" in found
+    assert found["views together"].endswith("Saturated views do so.")
+
+
 def test_reversed_views_place_the_breast_outside_its_grid() -> None:
     found = failures(with_moving(projections=given().moving[0].projections.flip(0)))
     assert "reversed" in found["place of the breast"]
 
 
-def test_swapped_views_do_not_fit_together() -> None:
+def test_swapped_views_are_named_by_their_order() -> None:
     views = given().moving[0].projections.clone()
     views[[1, 2]] = views[[2, 1]]
-    assert "wrong order" in failures(with_moving(projections=views))["views together"]
+    found = failures(with_moving(projections=views))
+    assert "from view 2 to 3 the breast moves opposite" in found["order of views"]
+    assert "wrong order" in found["order of views"]
+
+
+def test_swapped_views_of_a_narrow_sweep_are_named_though_they_fit_together() -> None:
+    sources = torch.tensor(SCAN.source_mm, dtype=torch.float64)
+    narrow = moved_scan(sources=sources.mean(dim=0) + 0.17 * (sources - sources.mean(dim=0)))
+    visit = seen(SHIFT, acquisition=narrow)
+    assert failures(Study(grid=GRID, visits=(given().reference, visit))) == {}
+    views = visit.projections.clone()
+    views[[1, 2]] = views[[2, 1]]
+    found = failures(Study(grid=GRID, visits=(given().reference, replace(visit, projections=views))))
+    assert "wrong order" in found["order of views"]
+    assert "views together" not in found
+
+
+def test_a_view_whose_source_was_elsewhere_does_not_fit_the_others() -> None:
+    sources = torch.tensor(SCAN.source_mm, dtype=torch.float64)
+    sources[2, 0] += 30.0
+    found = failures(with_moving(acquisition=moved_scan(sources=sources)))
+    assert "displaced" in found["views together"]
+
+
+def test_all_views_of_a_ball_show_the_same_mass_and_one_point() -> None:
+    """Far sources see obliquely: without the cosine of the rays, masses differ by a tenth."""
+    wide = Acquisition(
+        source_mm=[(x, 0.0, 600.0) for x in (-300.0, -150.0, 0.0, 150.0, 300.0)],
+        detector_center_mm=[(0.0, 20.0, 0.0)] * 5,
+        u_axis=[(1.0, 0.0, 0.0)] * 5,
+        v_axis=[(0.0, 1.0, 0.0)] * 5,
+        pixel_spacing_mm=(1.0, 1.0),
+        detector_shape=(60, 120),
+    )
+    visit = seen(acquisition=wide)
+    centers = input_checks_module._Centers.of(visit)
+    assert float(centers.mass.max() / centers.mass.min()) < 1.005
+    seen_mm, expected_mm = input_checks_module._places_mm(visit, centers)
+    torch.testing.assert_close(seen_mm, expected_mm, atol=0.02, rtol=0.0)
 
 
 def test_a_turned_detector_does_not_fit_its_views() -> None:
@@ -227,6 +281,15 @@ def test_rays_that_are_not_explained_name_the_likely_cause(
     found = trust_of(given(), settings(), result())
     assert not found.trusted
     assert cause in found.reason
+
+
+def test_more_freedom_is_no_remedy_for_another_breast(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = (HeldBack(joint=1.4, alone=1.0, joint_fit=2.0, alone_fit=1.0),) * 2
+    monkeypatch.setattr(trust, "held_back", lambda *_: rows)
+    found = trust_of(given(), settings(), result())
+    assert {"explained rays", "held-back rays"} <= {check.name for check in found.checks if not check.passed}
+    assert "same breast, the same side" in found.reason
+    assert "freedom" not in found.reason
 
 
 def test_the_verdict_is_plain_values() -> None:

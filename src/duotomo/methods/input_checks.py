@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -19,6 +19,9 @@ CLIPPED = 0.02
 
 APART_MM = 0.7
 """How far a view's centre of attenuation may lie from where the other views place it, on the detector."""
+
+STEP_MM = 0.1
+"""From which distance on, on the detector, the centres of attenuation of successive views have an order."""
 
 OUTSIDE = 0.1
 """How far outside its grid a visit's centre of attenuation may lie, relative to the size of the grid."""
@@ -70,16 +73,20 @@ def input_checks(study: Study) -> tuple[Check, ...]:
     Returns
     -------
     tuple of Check
-        Of every visit: missing views, saturation, views that do not fit together, range of angles. Of every
-        moving visit: its geometry beside that of the reference.
+        Of every visit: missing views, saturation, order of views, views that do not fit together, place of
+        the breast, range of angles. Of every moving visit: number of views and geometry beside those of the
+        reference.
     """
     checks = []
     for number, visit in enumerate(study.visits, start=1):
         centers = _Centers.of(visit)
+        seen, expected = _places_mm(visit, centers)
+        saturated = _saturated(number, visit)
         checks += [
             _missing(number, centers),
-            _saturated(number, visit),
-            _together(number, visit, centers),
+            saturated,
+            _order(number, centers, seen, expected),
+            _together(number, seen - expected, saturated=not saturated.passed),
             _in_grid(number, centers, study.grid_of(visit)),
             _depth(number, visit, centers),
         ]
@@ -133,13 +140,35 @@ def _saturated(number: int, visit: Visit) -> Check:
     )
 
 
-def _together(number: int, visit: Visit, centers: _Centers) -> Check:
-    apart = _apart_mm(visit, centers)
-    worst = float(apart.norm(dim=0).max())
+def _order(number: int, centers: _Centers, seen: torch.Tensor, expected: torch.Tensor) -> Check:
+    """From view to view the shadow of the breast moves as the source does; in a wrong order some go back."""
+    steps = expected.diff(dim=1)
+    back = ((seen.diff(dim=1) * steps).sum(dim=0) < 0) & (steps.norm(dim=0) > STEP_MM)
+    views = centers.alive.nonzero()[:, 0] + 1
+    pairs = [f"{int(views[i])} to {int(views[i + 1])}" for i in back.nonzero()[:, 0].tolist()]
+    return Check(
+        name="order of views",
+        passed=not pairs,
+        value=float(len(pairs)),
+        limit=0.0,
+        text=f"Visit {number}: "
+        + (
+            "from view to view the breast moves as its geometry says."
+            if not pairs
+            else f"from view {', '.join(pairs)} the breast moves opposite to what the geometry says. "
+            "Are views in the wrong order?"
+        ),
+    )
+
+
+def _together(number: int, apart_mm: torch.Tensor, *, saturated: bool) -> Check:
+    worst = float(apart_mm.norm(dim=0).max())
     passed = worst <= APART_MM
     # A detector turned in its plane moves centres across the sweep, in proportion to their place along it.
-    slanted = float(apart[1].abs().max()) > float(apart[0].abs().max())
-    cause = "Is the detector turned?" if slanted else "Are views in the wrong order, or is a view displaced?"
+    slanted = float(apart_mm[1].abs().max()) > float(apart_mm[0].abs().max())
+    cause = "Is the detector turned?" if slanted else "Is a view displaced, or the geometry of some wrong?"
+    if saturated:
+        cause = "Saturated views do so."
     return Check(
         name="views together",
         passed=passed,
@@ -257,7 +286,12 @@ def _used(visit: Visit) -> torch.Tensor:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Centers:
-    """Centres of attenuation of a visit: that of the breast, (xyz,), and those seen in the views, (view,)."""
+    """Centres of attenuation of a visit: that of the breast, (xyz,), and those seen in the views, (view,).
+
+    Line integrals count by the cosine of their angle to the detector's normal. The shadow of a small object
+    then holds the same attenuation wherever the source stands at one height: all views show the same mass,
+    and a centre that moves like that of a point.
+    """
 
     at_mm: torch.Tensor
     mass: torch.Tensor
@@ -266,8 +300,9 @@ class _Centers:
 
     @classmethod
     def of(cls, visit: Visit) -> _Centers:
-        mass, u_mm, v_mm = view_centers_mm(visit)
-        return cls(at_mm=centroid_mm(visit), mass=mass, u_mm=u_mm, v_mm=v_mm)
+        upright = replace(visit, projections=visit.projections * _cosines(visit))
+        mass, u_mm, v_mm = view_centers_mm(upright)
+        return cls(at_mm=centroid_mm(upright), mass=mass, u_mm=u_mm, v_mm=v_mm)
 
     @property
     def alive(self) -> torch.Tensor:
@@ -275,17 +310,28 @@ class _Centers:
         return self.mass > EMPTY * float(self.mass.sort().values[int(0.9 * (len(self.mass) - 1))])
 
 
-def _apart_mm(visit: Visit, centers: _Centers) -> torch.Tensor:
-    """Return where the centre of attenuation lies in each view less where all views place it, (uv, view)."""
+def _cosines(visit: Visit) -> torch.Tensor:
+    """Return the cosine of each ray's angle to the normal of the detector, (view, v, u)."""
+    acquisition, like = visit.acquisition, visit.projections
+    vectors = (acquisition.source_mm, acquisition.detector_center_mm, acquisition.u_axis, acquisition.v_axis)
+    source, center, u_axis, v_axis = (torch.tensor(rows, dtype=torch.float64) for rows in vectors)
+    ray, (d_v, d_u) = center - source, acquisition.pixel_spacing_mm
+    _, n_v, n_u = like.shape
+    v_mm = (ray * v_axis).sum(dim=1)[:, None] + (torch.arange(n_v) - (n_v - 1) / 2) * d_v
+    u_mm = (ray * u_axis).sum(dim=1)[:, None] + (torch.arange(n_u) - (n_u - 1) / 2) * d_u
+    height = (ray * torch.linalg.cross(u_axis, v_axis)).sum(dim=1).abs()
+    v_mm, u_mm, height = v_mm.to(like)[:, :, None], u_mm.to(like)[:, None, :], height.to(like)[:, None, None]
+    cosines: torch.Tensor = height / (height.square() + v_mm.square() + u_mm.square()).sqrt()
+    return cosines
+
+
+def _places_mm(visit: Visit, centers: _Centers) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return where each view shows the centre of attenuation, and where all views place it, (uv, view)."""
     acquisition, alive = visit.acquisition, centers.alive
     vectors = (acquisition.source_mm, acquisition.detector_center_mm, acquisition.u_axis, acquisition.v_axis)
     source, center, u_axis, v_axis = (torch.tensor(rows, dtype=torch.float64)[alive] for rows in vectors)
     ray, normal = centers.at_mm - source, torch.linalg.cross(u_axis, v_axis)
     reach = ((center - source) * normal).sum(dim=1) / (ray * normal).sum(dim=1)
-    seen = source + reach[:, None] * ray - center
-    return torch.stack(
-        [
-            centers.u_mm[alive] - (seen * u_axis).sum(dim=1),
-            centers.v_mm[alive] - (seen * v_axis).sum(dim=1),
-        ]
-    )
+    shadow = source + reach[:, None] * ray - center
+    expected = torch.stack([(shadow * u_axis).sum(dim=1), (shadow * v_axis).sum(dim=1)])
+    return torch.stack([centers.u_mm[alive], centers.v_mm[alive]]), expected

@@ -20,7 +20,7 @@ from duotomo.solvers import Status
 Use = Literal["both", "reference"]
 """Whose volume predicts the reference visit better: that of both visits, or that of the reference alone."""
 
-UNEXPLAINED, WORSE = 1.49, 1.2
+UNEXPLAINED, WORSE = 1.65, 1.2
 """Residuals of all visits together, relative to those of one visit alone: of the rays that were fitted, above
 which one volume and the motion found do not explain all visits; and of rays that were held back, above which
 the visits hardly show one breast."""
@@ -99,10 +99,10 @@ class Trust:
 def trust_of(study: Study, settings: Settings, result: Result, *, quality: Quality | None = None) -> Trust:
     """Judge a result of several visits by the data alone.
 
-    The data are checked for views that miss, saturate or do not fit together, and for a geometry that
-    differs between visits to one machine; the motion for folding and for changes of volume that tissue does
-    not make; the run for convergence. Last, all visits together are compared with each alone: by the rays
-    that they explain, and by rays that were held back from both.
+    The data are checked for views that miss, saturate, stand in a wrong order or do not fit together, and
+    for a geometry that differs between visits to one machine; the motion for folding and for changes of
+    volume that tissue does not make; the run for convergence. Last, all visits together are compared with
+    each alone: by the rays that they explain, and by rays that were held back from both.
 
     Rays are not held back where a check of the data has failed already. A shift of a whole scan, or a source
     that is off by some millimetres in all views, looks like a motion of the breast, and no volume can tell:
@@ -135,7 +135,8 @@ def trust_of(study: Study, settings: Settings, result: Result, *, quality: Quali
         ]
     if study.moving and all(check.passed for check in checks):
         rows = held_back(study, settings, result.motions)
-        checks += [_explained(rows), _predicted(rows), _reference_predicted(rows[0])]
+        predicted = _predicted(rows)
+        checks += [_explained(rows, predicted=predicted.passed), predicted, _reference_predicted(rows[0])]
     return Trust.of_checks(checks)
 
 
@@ -162,16 +163,21 @@ def _stretch(number: int, determinants: torch.Tensor) -> Check:
     value = max(typical, 1 / typical) if typical > 0 else math.inf
     passed = value <= STRETCH
     text = f"Visit {number}: the motion changes volumes by a factor of {typical:.2f}"
-    text += "." if passed else ", more than tissue does. Do the visits show the same breast?"
+    text += "." if passed else ", more than tissue does. Do the visits show the same breast, the same side?"
     return Check(name="change of volume", passed=passed, value=value, limit=STRETCH, text=text)
 
 
-def _explained(rows: Sequence[HeldBack]) -> Check:
-    """The geometric mean over the visits of the ratios of residuals of fitted rays."""
+def _explained(rows: Sequence[HeldBack], *, predicted: bool) -> Check:
+    """The geometric mean over the visits of the ratios of residuals of fitted rays.
+
+    predicted: whether held-back rays are predicted, as those of one breast are. If not, more freedom is no
+    remedy.
+    """
     value = _mean([row.fit_ratio for row in rows])
     text = f"All visits together leave {value:.2f} times the residual of one visit alone"
     passed = value <= UNEXPLAINED
-    text += "." if passed else ": the motion found is not the true one. Try a model with more freedom."
+    text += "." if passed else ": the motion found does not explain them."
+    text += " Try a model with more freedom." if predicted and not passed else ""
     return Check(name="explained rays", passed=passed, value=value, limit=UNEXPLAINED, text=text)
 
 
