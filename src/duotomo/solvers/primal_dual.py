@@ -19,6 +19,12 @@ from duotomo.solvers.solver import Solver
 
 _WHERE = "PrimalDual.minimise"
 
+BALANCE = 0.25
+"""Share of the differences in the inverse step of a voxel, relative to that of the rays through a mean voxel.
+
+Of breasts at 4 mm voxels and of a scan at 1.6 mm, 0.2 to 0.4 took the fewest steps, 0.1 and 1 some more. It
+is 0.01 and less if both count as they are: then 300 steps are too few."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrimalDual(Solver[Objective]):
@@ -135,10 +141,13 @@ class _Steps:
         scales = [math.sqrt(scale_sq) for scale_sq in differences.scales_sq]
         rows = operator(data.new_ones(operator.domain))
         columns = operator.adjoint(torch.ones_like(data))
-        # Every voxel takes part in two differences along each axis, and every difference has two voxels.
-        self._tau = (columns + 2 * sum(scales)).reciprocal_()
+        # Every voxel takes part in two differences along each axis, and every difference has two voxels. The
+        # bound holds for (A, b D) with any b, whose dual is q / b. Rays are long beside a difference: with
+        # b = 1, q would be left far behind p.
+        share = max(2 * sum(scales), BALANCE * float(columns.mean(dtype=torch.float64)))
+        self._tau = (columns + share).reciprocal_()
         self._sigma = torch.where(rows > 0, rows, rows.max()).clamp_min_(1e-30).reciprocal_()
-        self._sigma_q = 1 / (2 * max(scales))
+        self._sigma_q = share / (2 * sum(scales)) / (2 * max(scales))
         # The first step is then about as long as one of SIRT, whatever the weights.
         self._ratio = float((weights * rows).mean(dtype=torch.float64)) or 1.0
         self._pace = 0.5
