@@ -53,7 +53,7 @@ def test_it_begins_where_it_was_put(model: str, basis: Basis) -> None:
 @each_basis
 @each_model
 def test_its_gradient_is_that_of_its_value(model: str, basis: Basis) -> None:
-    one, following, x = posed(model, basis)
+    one, following, _ = posed(model, basis)
     at, d, step = drawn(one, 2), drawn(one, 3), 1e-5
     _, gradient = following.value_and_gradient(at)
     slope = (following.value(at + step * d) - following.value(at - step * d)) / (2 * step)

@@ -51,7 +51,8 @@ def test_it_ends_with_the_volume_at_full_resolution(grid: VolumeGrid, model: Mod
     *_, motion, last = stages
     assert (last.coarsen, last.model, last.n_steps) == ((1, 1, 1), None, n_steps)
     assert (motion.coarsen, motion.model) == ((1, 1, 1), model)
-    assert motion.n_steps == min(n_steps, LAST_STEPS)
+    few = model(grid).control_spacing_mm is None
+    assert motion.n_steps == min(n_steps, LAST_STEPS if few else LEVEL_STEPS)
     # Only there is the motion held, and there is nothing to begin anew.
     assert [stage.model is None for stage in stages[:-1]] == [False] * (len(stages) - 1)
     assert not last.fresh

@@ -73,15 +73,20 @@ def coupled_block(
     """
     objective, preconditioner = problem.of_both(volume, params)
     start = problem.misfit.join(volume, params)
-    following = Following(objective, problem.misfit, start)
+    following = None
+    if max(map(len, params)) > FEW_PARAMS:
+        # With few parameters, the steps that L-BFGS remembers tell how the volume follows.
+        objective = following = Following(objective, problem.misfit, start)
     minimiser = Lbfgs(
         n_steps=n_steps, memory=solver.memory, tolerance=tolerance, window=WINDOW, first_step=_first(volume)
     )
     at_rest = None if settles is None else _at_rest(volume.numel(), settles)
+    first = start if following is None else torch.zeros_like(start)
     solution = minimiser.minimise(
-        following, torch.zeros_like(start), precondition=preconditioner, at_rest=at_rest, on_step=on_step
+        objective, first, precondition=preconditioner, at_rest=at_rest, on_step=on_step
     )
-    value, rows = problem.misfit.split(following.point(solution.value))
+    end = solution.value if following is None else following.point(solution.value)
+    value, rows = problem.misfit.split(end)
     return _block(solution, value.clone(), tuple(rows))
 
 

@@ -11,7 +11,7 @@ from duotomo.objectives.term import BoundTerm, warped, warped_adjoint
 
 
 class Following(Objective):
-    """An objective of `x = [f, zeta_1, ...]` as one of `y = [g, xi_1, ...]`, a volume that follows the motion.
+    """An objective of `x = [f, zeta_1, ...]` as one of `y = [g, xi_1, ...]`: the volume follows the motion.
 
     `zeta_k = zeta0_k + xi_k` and `f = f0 + g - 1/K sum over moving visits k of T_k^T D_k xi_k`,
 

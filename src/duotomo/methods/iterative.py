@@ -29,6 +29,12 @@ from duotomo.solvers import Status
 from duotomo.solvers.history import OnStep
 from duotomo.transforms import Motion, model_name
 
+SETTLED = 0.01
+"""A motion has settled once an iteration changes it by less, in voxels of its level (RMS)."""
+
+FINISHING_TURNS = 10
+"""Iterations of the volumes alone, at most. Many more would end at the volume of each visit alone."""
+
 
 def iterative(
     study: Study,
@@ -134,20 +140,24 @@ class _Turns:
         stage = self.settings.stages[state.stage]
         levels = self._at(stage.coarsen)
         n_turns = max(1, stage.n_steps // self.volume_steps)
+        if stage.model is None:
+            n_turns = min(n_turns, FINISHING_TURNS)
         history = continued(
             state, lambda: sum(level.applications for level in levels), self._on_step, began=began
         )
         note = partial(history.part, stage=state.stage)
-        volumes, motions, model = self._resampled(state, stage), self.motions(state), state.model
+        volumes, before, model = self._resampled(state, stage), self.motions(state), state.model
+        motions, settled = before, False
         ended = self._reconstruct(volumes, note, n_steps=min(self.volume_steps, stage.n_steps))
         if ended is None and stage.model is not None and motions:
             model = model_name(stage.model)
             motions, ended = self._register(volumes, motions, stage, note, same=model == state.model)
+            settled = model == state.model and self._settled(before, motions, stage)
         last = (state.stage, state.block) == (len(self.settings.stages) - 1, n_turns - 1)
         if ended is None and not last and motions:
             grids = tuple(level.grid for level in levels)
             volumes = list(self.update(Estimates(volumes=tuple(volumes), grids=grids, motions=motions)))
-        done = state.block + 1 >= n_turns
+        done = settled or state.block + 1 >= n_turns
         status, reason = ended or (Status.STEP_LIMIT, f"The limit of {n_turns} iterations was reached.")
         return replace(
             advanced(state, history, done=done),
@@ -158,6 +168,12 @@ class _Turns:
             status=status,
             reason=reason,
         )
+
+    def _settled(self, before: Sequence[Motion], after: Sequence[Motion], stage: Stage) -> bool:
+        """Whether an iteration moved no visit by more than `SETTLED` voxels of its level."""
+        pairs = zip(before, after, strict=True)
+        changes = [float((b.params - a.params).square().mean().sqrt()) for a, b in pairs]
+        return self.settings.tolerance > 0 and max(changes) < SETTLED * min(stage.coarsen)
 
     def _resampled(self, state: State, stage: Stage) -> list[torch.Tensor]:
         """Return the volumes on the grids of a stage."""

@@ -27,6 +27,9 @@ FINEST: Factors = (1, 1, 1)
 OBJECT = 0.1
 """Line integrals above this share of the largest belong to the object."""
 
+UNEXPLAINED = 2.0
+"""The variance of what no volume explains, beside the noise, in units of that of a typical ray."""
+
 Basis = Literal["voxel", "spline"]
 """What the numbers of a volume are: values of voxels, or coefficients of a cubic spline."""
 
@@ -119,8 +122,7 @@ class Level:
         pulls = []
         rows = zip(self.visits, sigmas, self._noise_shrinks, self.mismatches, strict=True)
         for index, (visit, sigma, shrinks, mismatch) in enumerate(rows):
-            # The variance of a typical ray was doubled in its weight, for what voxels cannot explain.
-            size = math.hypot(sigma * shrinks, mismatch) if visit.weights is None else math.sqrt(0.5)
+            size = math.hypot(sigma * shrinks, mismatch) if visit.weights is None else 1.0
             pulls.append(size * _rms(self._pulled(index)))
         # Added, not their squares: what voxels cannot explain is much the same in every visit.
         return sum(pulls)
@@ -209,7 +211,7 @@ def _binned(visit: Visit, factor: tuple[int, int], mismatch: float) -> Visit:
     variance = bin_projections(used / weights.clamp(min=few), factor) / share.square().clamp(min=few)
     shape = visit.acquisition.detector_shape
     variance /= math.prod(binned_pixels(n, f)[1] for n, f in zip(shape, factor, strict=True))
-    more = mismatch**2 + _typical_variance(binned, variance, share)
+    more = mismatch**2 + UNEXPLAINED * _typical_variance(binned, variance, share)
     return replace(
         visit,
         projections=binned,
@@ -221,8 +223,8 @@ def _binned(visit: Visit, factor: tuple[int, int], mismatch: float) -> Visit:
 def _typical_variance(projections: torch.Tensor, variance: torch.Tensor, share: torch.Tensor) -> float:
     """Return the median variance of the rays through the object.
 
-    What voxels cannot explain is about as large as the noise. Without it, rays beside the object, of which
-    there are many and whose noise is least, would rule, and with them the outline of the voxels at the skin.
+    Without more of it, rays beside the object, of which there are many and whose noise is least, would rule,
+    and with them the outline of the voxels at the skin.
     """
     inside = (projections > OBJECT * projections.max()) & (share > 0)
     return float(variance[inside].median()) if bool(inside.any()) else 0.0

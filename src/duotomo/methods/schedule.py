@@ -25,9 +25,9 @@ LADDER: tuple[Model, ...] = (Translation, Rigid, Affine)
 SOFTENING = (10.0, 3.0)
 """Factors of the bending energy in the first stages of a model with control points."""
 
-FIRST_STEPS, LATTICE_STEPS, LEVEL_STEPS, LAST_STEPS = 25, 150, 100, 100
+FIRST_STEPS, LATTICE_STEPS, LEVEL_STEPS, LAST_STEPS = 25, 150, 100, 60
 """Steps of motion and volume, at most: of a model that others follow, of one with control points at each
-stiffness, of a level, and of the finest level."""
+stiffness, of a level, and of the finest level without control points."""
 
 VOXELS_PER_INTERVAL = 8
 """Voxels between two control points, at least, of the first level of a model with control points."""
@@ -140,7 +140,8 @@ def stages_of(
             for number, stiffness in enumerate((*SOFTENING, 1.0))
         ]
         stages += [Stage(coarsen=level, model=model, n_steps=LEVEL_STEPS) for level in levels[first + 1 : -1]]
-    stages.append(Stage(coarsen=levels[-1], model=model, n_steps=min(n_steps, LAST_STEPS)))
+    last = LAST_STEPS if interval_mm is None else LEVEL_STEPS
+    stages.append(Stage(coarsen=levels[-1], model=model, n_steps=min(n_steps, last)))
     # The motion has settled by now; the volume takes longer.
     stages.append(Stage(coarsen=levels[-1], model=None, n_steps=n_steps))
     return tuple(stages)

@@ -32,7 +32,7 @@ class Descent(Solver[Goal]):
         check_tolerances(type(self).__name__, gradient_tolerance=self.gradient_tolerance)
 
     def _progress(
-        self, objective: _CountsApplications, on_step: OnStep | None, *, window: int = 1
+        self, objective: _CountsApplications, on_step: OnStep | None, *, window: int = 1, warm_up: int = 0
     ) -> Progress:
         return Progress(
             n_steps=self.n_steps,
@@ -41,6 +41,7 @@ class Descent(Solver[Goal]):
             tolerance=self.tolerance,
             gradient_tolerance=self.gradient_tolerance,
             window=window,
+            warm_up=warm_up,
         )
 
 
@@ -49,7 +50,7 @@ class Progress:
 
     applications: as `count` of `History`. tolerance: of the objective's relative decrease in a step.
     gradient_tolerance: of the gradient's norm, relative to the start. window: steps that the decrease is a
-    mean over.
+    mean over. warm_up: steps before these, of which a small decrease says nothing.
     """
 
     def __init__(
@@ -61,8 +62,9 @@ class Progress:
         tolerance: float = 0.0,
         gradient_tolerance: float = 0.0,
         window: int = 1,
+        warm_up: int = 0,
     ) -> None:
-        self._window = window
+        self._window, self._warm_up = window, warm_up
         self._limit, self._history = n_steps, History(applications, on_step)
         self._tolerance, self._gradient_tolerance = tolerance, gradient_tolerance
 
@@ -98,7 +100,7 @@ class Progress:
         if gradient_norm <= self._gradient_tolerance * self._history.steps[0].gradient_norm:
             reason = f"The gradient fell to {self._gradient_tolerance:g} of its norm at the start."
             return self.stop(x, Status.CONVERGED, reason)
-        if held_back or len(steps) <= self._window:
+        if held_back or len(steps) <= self._warm_up + self._window:
             return None
         before = steps[-1 - self._window].objective
         if before - objective <= self._tolerance * self._window * abs(before):

@@ -33,7 +33,8 @@ class Lbfgs(Descent[Objective]):
     memory : int
         Steps that B is made of.
     window : int
-        Steps over which `tolerance` is judged: it is the mean relative decrease of one of them.
+        Steps over which `tolerance` is judged: it is the mean relative decrease of one of them. With more
+        than one, also only after `memory` steps: those before know little of the curvature, and are short.
     first_step : float
         Length of the first trial, in the units of x.
     line_search : StrongWolfe
@@ -85,7 +86,8 @@ class Lbfgs(Descent[Objective]):
         Solution
             Not converging is a status of it.
         """
-        progress = self._progress(objective, on_step, window=self.window)
+        warm_up = self.memory if self.window > 1 else 0
+        progress = self._progress(objective, on_step, window=self.window, warm_up=warm_up)
         x = check_start("Lbfgs.minimise", start, objective.shape)
         value, gradient = objective.value_and_gradient(x)
         if solution := progress.begin(x, value, norm(gradient)):

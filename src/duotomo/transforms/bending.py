@@ -35,14 +35,8 @@ class BendingEnergy:
 
     def __init__(self, spline: LatticeTransform) -> None:
         self.spline = spline
-        grams = [_grams(n, d) for n, d in zip(spline.lattice.shape, spline.lattice.spacing_mm, strict=True)]
-        # Each pair of derivatives (i, j) is one product of one-dimensional integrals; mixed ones count twice.
-        self._terms = []
-        for i in range(3):
-            for j in range(i, 3):
-                orders = [(i == axis) + (j == axis) for axis in range(3)]
-                factors = [grams[axis][order] for axis, order in enumerate(orders)]
-                self._terms.append((1.0 if i == j else 2.0, factors))
+        axes = zip(spline.lattice.shape, spline.lattice.spacing_mm, strict=True)
+        self._grams = [torch.stack(_grams(n, d)) for n, d in axes]
 
     def value(self, params: torch.Tensor) -> float:
         """Return the energy.
@@ -92,10 +86,15 @@ class BendingEnergy:
         self.spline.check(params)
         direction = self.spline.check(direction)
         coefficients = self.spline.coefficients_mm(direction)
-        total = torch.zeros_like(coefficients)
-        for factor, matrices in self._terms:
-            moved = [matrix.to(coefficients.device) for matrix in matrices]
-            total += factor * torch.einsum("czyx,zk,yj,xi->ckji", coefficients, *moved)
+        self._grams = [grams.to(coefficients.device) for grams in self._grams]
+        z, y, x = self._grams
+        # Each pair of derivatives is one product of one-dimensional integrals; mixed ones count twice.
+        x_0, x_1, x_2 = (coefficients @ gram for gram in x)
+        y_0 = y[0] @ x_0
+        y_1 = 2 * (y[1] @ x_0 + y[0] @ x_1)
+        y_2 = y[2] @ x_0 + 2 * (y[1] @ x_1) + y[0] @ x_2
+        parts = torch.stack([y_2, y_1, y_0], dim=1).flatten(-2)
+        total = torch.matmul(z, parts).sum(dim=1).reshape(coefficients.shape)
         return (2 * total * field_scale(self.spline.grid, total)).reshape(-1)
 
 
