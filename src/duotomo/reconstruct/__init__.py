@@ -2,6 +2,7 @@
 
 from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.reconstruct.back_projection import BackProjection
+from duotomo.reconstruct.combined_pixels import combine_pixels, pixels_per_voxel
 from duotomo.reconstruct.filtered_back_projection import FilteredBackProjection, hann, ramp
 from duotomo.reconstruct.least_squares import LeastSquares
 from duotomo.reconstruct.mismatch import model_mismatch, residual_mismatch, with_mismatch
@@ -19,10 +20,12 @@ __all__ = [
     "MlConvex",
     "Sart",
     "TvLeastSquares",
+    "combine_pixels",
     "estimated_photons",
     "hann",
     "model_mismatch",
     "noise_level",
+    "pixels_per_voxel",
     "ramp",
     "reconstruct",
     "residual_mismatch",

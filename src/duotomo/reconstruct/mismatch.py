@@ -12,7 +12,7 @@ from duotomo.reconstruct.noise import KAPPA, noise_level, total_variation_weight
 from duotomo.reconstruct.photon_noise import OBJECT
 from duotomo.solvers import PrimalDual
 
-STEPS = 50
+STEPS = 100
 """Of the fit that finds the mismatch: by then a breast is explained to a few times its noise."""
 
 

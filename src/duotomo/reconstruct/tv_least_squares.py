@@ -11,6 +11,7 @@ from duotomo.errors import DuotomoError
 from duotomo.objectives import ProjectionMisfit, TotalVariation, photon_weights
 from duotomo.reconstruct._rays import projector_of
 from duotomo.reconstruct.algorithm import Algorithm
+from duotomo.reconstruct.combined_pixels import combine_pixels
 from duotomo.reconstruct.mismatch import model_mismatch, with_mismatch
 from duotomo.reconstruct.noise import KAPPA, estimated_photons, noise_level, total_variation_weight
 from duotomo.solvers import PrimalDual, Solution, Step
@@ -25,12 +26,13 @@ class TvLeastSquares(Algorithm):
     noise, plus m^2, the square of what the model cannot explain: `1 / w = v + m^2`, up to a factor. v is the
     inverse of the weights given, or `exp(p) / photons` with `estimated_photons`, or that of `noise_level`
     for all rays alike; m comes from `model_mismatch`. tv_weight is `kappa` times the RMS of the gradient of
-    noise of that variance (`total_variation_weight`). With tv_weight, weights are used as they are given.
+    noise of that variance (`total_variation_weight`). Pixels are combined up to the shadow of a voxel first
+    (`combine_pixels`): the volume cannot show more. With tv_weight, data and weights are used as given.
 
     Parameters
     ----------
     n_steps : int
-        Steps, at most, besides the 50 by which `model_mismatch` looks.
+        Steps, at most, besides the 100 by which `model_mismatch` looks.
     tolerance : float
         The solver's.
     tv_weight : float, optional
@@ -51,7 +53,7 @@ class TvLeastSquares(Algorithm):
     TvLeastSquares(n_steps=100, tolerance=0.0001, tv_weight=None, kappa=0.2, depth_weight=1.0)
     """
 
-    n_steps: int = 300
+    n_steps: int = 1000
     tolerance: float = 1e-4
     tv_weight: float | None = None
     kappa: float = KAPPA
@@ -74,15 +76,17 @@ class TvLeastSquares(Algorithm):
 
         Without a tv_weight, the applications that chose it are counted, too.
         """
-        grid, before = projector_of("TvLeastSquares", misfit).grid, misfit.applications
+        grid = projector_of("TvLeastSquares", misfit).grid
         prior = TotalVariation(grid, depth_weight=self.depth_weight)
         solver = PrimalDual(n_steps=self.n_steps, tolerance=self.tolerance)
         if self.tv_weight is not None:
             return solver.minimise(misfit + self.tv_weight * prior, start, on_step=on_step)
-        noisy, sigma = _with_noise(misfit)
+        # The noise is told from anatomy by the smallest pixels there are.
+        noisy, sigma = combine_pixels(*_with_noise(misfit))
+        before = noisy.applications
         mismatch = model_mismatch(noisy, sigma, kappa=self.kappa)
         weighted, tv_weight = self._weighted(noisy, sigma, mismatch)
-        cost = misfit.applications - before
+        cost = noisy.applications - before
 
         def dearer(step: Step) -> Step:
             return replace(step, applications=step.applications + cost)
