@@ -72,6 +72,15 @@ def moved(
     return replace(visit, acquisition=acquisition)
 
 
+def widened(visit: Visit, tube_deg: float) -> Visit:
+    """Return a visit whose sweep is described as wider, by so much at both ends."""
+    last = visit.acquisition.n_views - 1
+    for view in range(last + 1):
+        turn_deg = tube_deg * (2 * view / last - 1)
+        visit = moved(visit, tube_deg=turn_deg, views=slice(view, view + 1))
+    return visit
+
+
 def reordered(visit: Visit, order: Sequence[int]) -> Visit:
     """Return a visit with its views in another order, and its geometry as it was."""
     return replace(visit, projections=visit.projections[list(order)])
@@ -140,6 +149,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
     "tube_2deg": (lambda visit: moved(visit, tube_deg=2.0), ("geometry",)),
     "one_view_2deg": (lambda visit: moved(visit, tube_deg=2.0, views=slice(2, 3)), ("displaced", "geometry")),
     "half_2deg": (lambda visit: moved(visit, tube_deg=2.0, views=slice(0, None, 2)), ("geometry",)),
+    "sweep_2deg": (lambda visit: widened(visit, 2.0), ("geometry",)),
     "scanner_5mm": (
         lambda visit: moved(visit, source=(5.0, 0.0, 0.0), detector=(5.0, 0.0, 0.0)),
         ("geometry",),

@@ -27,7 +27,8 @@ OUTSIDE = 0.1
 """How far outside its grid a visit's centre of attenuation may lie, relative to the size of the grid."""
 
 SHIFTED_MM, TURNED_DEG = 2.0, 1.0
-"""How far the geometries of two visits to one machine may differ, in the mean over the views."""
+"""How far the geometries of two visits to one machine may differ, in the mean over the views; for the angle
+of the tube, in the median."""
 
 SAME_MM = 15.0
 """Sources that are nearer than this belong to the same view of one machine."""
@@ -273,8 +274,9 @@ def _differences(ours: Acquisition, theirs: Acquisition) -> tuple[float, float]:
         math.acos(min(1.0, float((one * other).sum(dim=1).mean())))
         for one, other in zip(a[2:], b[2:], strict=True)
     ]
-    # The angle of the tube, seen from the middle of the detector.
-    tube = float((a[0] - b[0]).mean(dim=0)[:2].norm()) / float((a[0] - a[1]).norm(dim=1).mean())
+    # The angle of the tube, seen from the middle of the detector; a sweep may also go the other way.
+    ways = ((a[0] - other)[:, :2].norm(dim=1).median() for other in (b[0], b[0].flip(0)))
+    tube = float(min(ways)) / float((a[0] - a[1]).norm(dim=1).mean())
     return max(float(source), float(center)), math.degrees(max(*turns, tube))
 
 
