@@ -171,6 +171,16 @@ def test_swapped_views_of_a_narrow_sweep_are_named_though_they_fit_together() ->
     assert "views together" not in found
 
 
+def test_tissue_that_enters_at_the_edge_is_not_taken_for_a_wrong_order() -> None:
+    centers = input_checks_module._Centers.of(given().reference)
+    steps = torch.arange(SCAN.n_views, dtype=torch.float64)
+    expected = torch.stack([0.4 * steps, 0 * steps])
+    drifting = torch.stack([-0.1 * steps, 0 * steps])
+    assert input_checks_module._order(1, centers, drifting, expected).passed
+    order = [0, 2, 1, *range(3, SCAN.n_views)]
+    assert not input_checks_module._order(1, centers, drifting + expected[:, order], expected).passed
+
+
 def test_a_view_whose_source_was_elsewhere_does_not_fit_the_others() -> None:
     sources = torch.tensor(SCAN.source_mm, dtype=torch.float64)
     sources[2, 0] += 30.0
@@ -258,7 +268,9 @@ def test_a_motion_that_folds_is_named() -> None:
     spline = BSpline.over(GRID, (5, 5, 5))
     generator = torch.Generator().manual_seed(1)
     params = 10 * torch.randn(spline.n_params, generator=generator, dtype=torch.float64)
-    assert "the motion folds in" in trust_of(given(), settings(), result(Motion(spline, params))).reason
+    reason = trust_of(given(), settings(), result(Motion(spline, params))).reason
+    assert "the motion folds in" in reason
+    assert "same breast, the same side" in reason
 
 
 @pytest.mark.parametrize("scale", [0.6, 1.6])

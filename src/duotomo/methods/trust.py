@@ -153,7 +153,10 @@ def _converged(result: Result) -> Check:
 def _folds(number: int, n_folded: int) -> Check:
     text = f"Visit {number}: the motion folds nowhere."
     if n_folded:
-        text = f"Visit {number}: the motion folds in {n_folded} voxels. Is the model too fine for the data?"
+        text = (
+            f"Visit {number}: the motion folds in {n_folded} voxels. Is the model too fine for the data; do "
+        )
+        text += "the visits show the same breast, the same side?"
     return Check(name="folding", passed=n_folded == 0, value=float(n_folded), limit=0.0, text=text)
 
 
