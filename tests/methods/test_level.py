@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import Study, Visit
-from duotomo.methods.level import Basis, Level, block_mean, coarsening, resampled
+from duotomo.methods.level import UNEXPLAINED, Basis, Level, block_mean, coarsening, resampled
 from duotomo.methods.schedule import LEAST_VOXELS, pyramid
 from duotomo.operators import Projector
 from tests.cases.scans import arc
@@ -86,7 +86,8 @@ def test_a_pixel_is_the_mean_of_its_rays_and_so_weighted(
     # Voxels of 3 mm misfit by 3 mm of the mismatch per mm, times the factors.
     edge_mm = 3.0 * (f_v * f_u) ** 0.5
     typical = variances[(values > 0.1 * values.max()) & variances.isfinite()].median()
-    torch.testing.assert_close(binned.weights, 1 / (variances + (mismatch * edge_mm) ** 2 + typical))
+    unexplained = (mismatch * edge_mm) ** 2 + UNEXPLAINED * typical
+    torch.testing.assert_close(binned.weights, 1 / (variances + unexplained))
 
 
 @pytest.mark.parametrize("coarsen", [(1, 1, 1), (2, 2, 2)])

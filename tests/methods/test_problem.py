@@ -117,7 +117,9 @@ def test_bending_is_a_part_of_the_misfits_curvature(strength: float) -> None:
     assert prior is not None
     product = prior.curvature(zeros)
     diagonal = torch.stack([d @ product(d) for d in torch.eye(len(zeros), dtype=torch.float64)])
-    assert float(diagonal.mean()) == pytest.approx(7.0 * strength, rel=0.5)
+    # For each mm of a voxel's edge.
+    edge_mm = max(one.level.grid.spacing_mm)
+    assert float(diagonal.mean()) == pytest.approx(7.0 * strength * edge_mm, rel=0.5)
 
 
 def test_a_study_of_one_visit_has_no_parameters() -> None:

@@ -36,6 +36,9 @@ def test_it_ends_with_the_first_window_that_lowers_too_little(window: int, toler
     )
     values = [step.objective for step in solution.history]
     falls = [(before - after) / before for before, after in zip(values, values[window:], strict=False)]
+    if window > 1:
+        # The first steps know little of the curvature: nothing is judged by them.
+        falls = falls[Lbfgs(n_steps=1).memory :]
     assert all(fall > tolerance * window for fall in falls[:-1])
     assert falls[-1] <= tolerance * window
     each = "A step" if window == 1 else f"On average each of {window} steps"
