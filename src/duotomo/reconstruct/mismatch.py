@@ -100,8 +100,7 @@ def model_mismatch(
     A wrong geometry, tissue beside the grid, a view of another exposure, scatter, and voxels that are too
     coarse leave more than noise behind, whatever the volume. A short fit with little total variation over
     `f >= 0`, without weights, is compared with the noise by `residual_mismatch`. What a longer fit would
-    still explain is counted, too: on breasts of 3 mm voxels most of it, 7 to 21 times the noise where 3 to 5
-    times it remain in the end.
+    still explain is counted, too.
 
     Parameters
     ----------

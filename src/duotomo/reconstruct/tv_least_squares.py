@@ -50,7 +50,7 @@ class TvLeastSquares(Algorithm):
     Examples
     --------
     >>> TvLeastSquares(n_steps=100)
-    TvLeastSquares(n_steps=100, tolerance=0.0001, tv_weight=None, kappa=0.2, depth_weight=1.0)
+    TvLeastSquares(n_steps=100, tolerance=0.0001, tv_weight=None, kappa=0.4, depth_weight=1.0)
     """
 
     n_steps: int = 1000
