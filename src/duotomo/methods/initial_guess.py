@@ -110,6 +110,6 @@ def initial_params(study: Study, *, guess: bool = True) -> list[torch.Tensor]:
             raise GeometryError(
                 f"Study, visit {number}: expected its grid to meet that of the reference when moved by the "
                 f"start, (x, y, z) = ({x:.4g}, {y:.4g}, {z:.4g}) mm; got grids that share no volume. Check "
-                f"center_mm of both grids, the origins of both scans, and {remedy}."
+                f"center_mm of both grids, the origins of both scans, the order of their views, and {remedy}."
             ) from error
     return params
