@@ -32,7 +32,7 @@ class AlgorithmName(Enum):
 
 
 STEPS = {
-    AlgorithmName.TV: 1000,
+    AlgorithmName.TV: 1500,
     AlgorithmName.SART: 3,
     AlgorithmName.CGLS: 15,
     AlgorithmName.ML_CONVEX: 30,

@@ -34,7 +34,7 @@ class TvLeastSquares(Algorithm):
     n_steps : int
         Steps, at most, besides the 100 by which `model_mismatch` looks.
     tolerance : float
-        The solver's.
+        The solver's. On breasts at 3 mm voxels, 1e-4 leaves 0.5 % of the objective, and a sixth of the error.
     tv_weight : float, optional
         Weight of total variation.
     kappa : float
@@ -50,11 +50,11 @@ class TvLeastSquares(Algorithm):
     Examples
     --------
     >>> TvLeastSquares(n_steps=100)
-    TvLeastSquares(n_steps=100, tolerance=0.0001, tv_weight=None, kappa=0.4, depth_weight=1.0)
+    TvLeastSquares(n_steps=100, tolerance=3e-05, tv_weight=None, kappa=0.4, depth_weight=1.0)
     """
 
-    n_steps: int = 1000
-    tolerance: float = 1e-4
+    n_steps: int = 1500
+    tolerance: float = 3e-5
     tv_weight: float | None = None
     kappa: float = KAPPA
     depth_weight: float = 1.0
