@@ -34,7 +34,8 @@ class TvLeastSquares(Algorithm):
     n_steps : int
         Steps, at most, besides the 100 by which `model_mismatch` looks.
     tolerance : float
-        The solver's. On breasts at 3 mm voxels, 1e-4 leaves 0.5 % of the objective, and a sixth of the error.
+        The solver's. On breasts at 3 mm voxels, 1e-4 leaves 0.5 % of the objective and
+        a tenth to a fifth of the error.
     tv_weight : float, optional
         Weight of total variation.
     kappa : float
