@@ -83,7 +83,7 @@ def algorithms(scan: FdaScan, *, quick: bool) -> tuple[Named, ...]:
         ("sart", "SART", Sart(n_sweeps=8 // part, relaxation=0.5)),
         ("cgls", "CGLS", LeastSquares(n_steps=12 // part)),
         ("ml-convex", "ML-convex", MlConvex(n_steps=60 // part, photons=scan.photons)),
-        ("total-variation", "total variation", TvLeastSquares(n_steps=300 // part)),
+        ("total-variation", "total variation", TvLeastSquares(n_steps=1500 // part)),
     )
     return tuple(Named(name=name, label=label, algorithm=algorithm) for name, label, algorithm in named)
 
