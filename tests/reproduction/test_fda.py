@@ -83,8 +83,8 @@ def test_rows_of_version_1_are_known_by_the_names_they_had() -> None:
         "Sart(n_sweeps=8, relaxation=0.5, nonnegative=True)",
         "Cgls(n_steps=12, tolerance=0.0)",
         "Mlem(n_steps=60, photons=40000.0)",
-        # Its weight was 1.0 then, so that rows of version 1 are computed anew.
-        "TotalVariation(n_steps=300, tolerance=0.0001, tv_weight=None, kappa=0.2, depth_weight=1.0)",
+        # Its settings were others then, so that rows of version 1 are computed anew.
+        "TotalVariation(n_steps=1500, tolerance=3e-05, tv_weight=None, kappa=0.4, depth_weight=1.0)",
     ]
 
 
