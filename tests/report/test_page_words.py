@@ -58,8 +58,8 @@ def test_compositions_are_told_part_by_part() -> None:
         ({"status": "converged"}, PASS, "Converged. Why."),
         ({"status": "step limit"}, NOTE, "Step limit"),
         ({"status": "diverged"}, LOOK, "Diverged"),
-        ({"quality": {"residual_by_view": [[1.0, 1.5]], "noise": [1.0]}}, PASS, "1.5 times the noise"),
-        ({"quality": {"residual_by_view": [[1.0, 2.5]], "noise": [1.0]}}, LOOK, "2.5 times the noise"),
+        ({"quality": {"residual_by_view": [[2.0, 2.0, 3.0]], "noise": [1.0]}}, PASS, "3.0 times the noise"),
+        ({"quality": {"residual_by_view": [[2.0, 2.0, 5.0]], "noise": [1.0]}}, LOOK, "2.5 times the median"),
         (
             {"quality": {"folded_voxels": [0], "least_jacobian": [0.5]}},
             PASS,
