@@ -66,6 +66,12 @@ def test_compositions_are_told_part_by_part() -> None:
             "folds nowhere. Least volume ratio 0.50",
         ),
         ({"quality": {"folded_voxels": [7]}}, LOOK, "visit 2 folds at 7 voxels"),
+        ({"quality": {"trust": {"trusted": True, "reason": "All."}}}, PASS, "Trusted. All."),
+        (
+            {"quality": {"trust": {"trusted": False, "checks": [{"passed": False, "text": "It folds."}]}}},
+            LOOK,
+            "It folds.",
+        ),
         ({"quality": {"residual_by_view": [[1.0, None]], "noise": [1.0]}}, LOOK, "not a number"),
         ({"quality": {"folded_voxels": [0], "least_jacobian": [None]}}, PASS, "folds nowhere."),
         (

@@ -91,6 +91,9 @@ def quality_checks(index: Mapping[str, Any]) -> list[CheckLine]:
     """Return what a reader should know before believing a result, from the content of `result.json`."""
     checks = [_status_check(str(index["status"]), str(index["reason"]))]
     quality = index.get("quality") or {}
+    trust = quality.get("trust") or {}
+    if trust.get("trusted") is True:
+        checks.append(CheckLine(verdict=PASS, words=f"Trusted. {trust.get('reason', '')}".rstrip()))
     residuals, noise = quality.get("residual_by_view") or [], numbers(quality.get("noise"))
     for visit, (rms, sigma) in enumerate(zip_longest(map(numbers, residuals), noise), start=1):
         if rms and sigma:
@@ -102,7 +105,7 @@ def quality_checks(index: Mapping[str, Any]) -> list[CheckLine]:
             place = f"folds at {n_folded:.0f} voxels" if n_folded else "folds nowhere"
             words = f"The motion of visit {visit} {place}.{told}"
             checks.append(CheckLine(verdict=LOOK if n_folded else PASS, words=words))
-    for row in (quality.get("trust") or {}).get("checks") or []:
+    for row in trust.get("checks") or []:
         if not row.get("passed", True):
             checks.append(CheckLine(verdict=LOOK, words=str(row.get("text", ""))))
     means = numbers(quality.get("mean_displacement_mm"))
