@@ -41,8 +41,8 @@ class Following(Objective):
         self._misfit, self._x, self._n_voxels = misfit, x, misfit.grid.n_voxels
         self._volume, rows = misfit.split(x)
         linear = [replace(term, cubic=False) for term in misfit.terms if term.transform is not None]
-        self._moving = [BoundTerm(term, misfit.grid, None) for term in linear]
-        self._rows = [(one, row, one.warp(row)) for one, row in zip(self._moving, rows, strict=True)]
+        moving = [BoundTerm(term, misfit.grid, None) for term in linear]
+        self._rows = [(one, row, one.warp(row)) for one, row in zip(moving, rows, strict=True)]
         self._share = 1 / len(misfit.visits)
 
     def point(self, y: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from duotomo.errors import GeometryError
+from duotomo.geometry import Acquisition
 from duotomo.methods.study import Study, Visit
 from duotomo.transforms import Translation
 
@@ -30,14 +31,19 @@ def centroid_mm(visit: Visit) -> torch.Tensor:
     acquisition = visit.acquisition
     mass, u_mm, v_mm = view_centers_mm(visit)
     seen = mass > 0.01 * mass.max()
-    vectors = (acquisition.source_mm, acquisition.detector_center_mm, acquisition.u_axis, acquisition.v_axis)
-    source, center, u_axis, v_axis = (torch.tensor(rows, dtype=torch.float64)[seen] for rows in vectors)
+    source, center, u_axis, v_axis = (rows[seen] for rows in view_vectors(acquisition))
     pixel = center + u_mm[seen, None] * u_axis + v_mm[seen, None] * v_axis
     ray = torch.nn.functional.normalize(pixel - source, dim=1)
     across = torch.eye(3, dtype=torch.float64) - ray[:, :, None] * ray[:, None, :]
     # Views from one place do not cross: the solution of least norm is then a point on the ray.
     inverse: torch.Tensor = torch.linalg.pinv(across.sum(dim=0), hermitian=True)
     return (inverse @ (across @ source[:, :, None]).sum(dim=0))[:, 0]
+
+
+def view_vectors(acquisition: Acquisition) -> tuple[torch.Tensor, ...]:
+    """Return sources, centres of the detector, in mm, and its axes u and v: each (view, xyz), float64."""
+    vectors = (acquisition.source_mm, acquisition.detector_center_mm, acquisition.u_axis, acquisition.v_axis)
+    return tuple(torch.tensor(rows, dtype=torch.float64) for rows in vectors)
 
 
 def view_centers_mm(visit: Visit) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

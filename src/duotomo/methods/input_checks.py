@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods.initial_guess import centroid_mm, view_centers_mm
+from duotomo.methods.initial_guess import centroid_mm, view_centers_mm, view_vectors
 from duotomo.methods.study import Study, Visit
 
 EMPTY = 0.5
@@ -269,9 +269,7 @@ def _differences(ours: Acquisition, theirs: Acquisition) -> tuple[float, float]:
     like = (ours.n_views, ours.detector_shape, ours.pixel_spacing_mm)
     if like != (theirs.n_views, theirs.detector_shape, theirs.pixel_spacing_mm):
         return 0.0, 0.0
-    names = ("source_mm", "detector_center_mm", "u_axis", "v_axis")
-    a = [torch.tensor(getattr(ours, name), dtype=torch.float64) for name in names]
-    b = [torch.tensor(getattr(theirs, name), dtype=torch.float64) for name in names]
+    a, b = view_vectors(ours), view_vectors(theirs)
     # From the mean over the views: a tube that stops a little early or late in one of them is no error.
     source, center = ((one - other).mean(dim=0).norm() for one, other in zip(a[:2], b[:2], strict=True))
     turns = [
@@ -319,8 +317,7 @@ class _Centers:
 def _cosines(visit: Visit) -> torch.Tensor:
     """Return the cosine of each ray's angle to the normal of the detector, (view, v, u)."""
     acquisition, like = visit.acquisition, visit.projections
-    vectors = (acquisition.source_mm, acquisition.detector_center_mm, acquisition.u_axis, acquisition.v_axis)
-    source, center, u_axis, v_axis = (torch.tensor(rows, dtype=torch.float64) for rows in vectors)
+    source, center, u_axis, v_axis = view_vectors(acquisition)
     ray, (d_v, d_u) = center - source, acquisition.pixel_spacing_mm
     _, n_v, n_u = like.shape
     v_mm = (ray * v_axis).sum(dim=1)[:, None] + (torch.arange(n_v) - (n_v - 1) / 2) * d_v
@@ -334,8 +331,7 @@ def _cosines(visit: Visit) -> torch.Tensor:
 def _places_mm(visit: Visit, centers: _Centers) -> tuple[torch.Tensor, torch.Tensor]:
     """Return where each view shows the centre of attenuation, and where all views place it, (uv, view)."""
     acquisition, alive = visit.acquisition, centers.alive
-    vectors = (acquisition.source_mm, acquisition.detector_center_mm, acquisition.u_axis, acquisition.v_axis)
-    source, center, u_axis, v_axis = (torch.tensor(rows, dtype=torch.float64)[alive] for rows in vectors)
+    source, center, u_axis, v_axis = (rows[alive] for rows in view_vectors(acquisition))
     ray, normal = centers.at_mm - source, torch.linalg.cross(u_axis, v_axis)
     reach = ((center - source) * normal).sum(dim=1) / (ray * normal).sum(dim=1)
     shadow = source + reach[:, None] * ray - center

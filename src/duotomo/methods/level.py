@@ -10,13 +10,14 @@ from typing import Literal
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.geometry.binning import bin_projections, binned_pixels
+from duotomo.geometry.binning import bin_projections
 from duotomo.methods.detector_filter import spline_filtered, voxel_shadow
 from duotomo.methods.study import Study, Visit
 from duotomo.objectives import Term
 from duotomo.objectives.nuisance import Nuisance
 from duotomo.operators import Projector, SplineBasis
 from duotomo.operators.counted import Counted
+from duotomo.reconstruct.combined_pixels import combined_rays
 from duotomo.transforms import Transform, Translation
 
 Factors = tuple[int, int, int]
@@ -203,28 +204,21 @@ def _binned(visit: Visit, factor: tuple[int, int], mismatch: float) -> Visit:
         return replace(
             visit, projections=bin_projections(projections, factor), acquisition=visit.acquisition.bin(factor)
         )
-    # A plain mean of the rays that count: weights within a pixel would favour rays that pass the object by.
-    used = (weights > 0).to(projections)
-    share = bin_projections(used, factor)
-    few = torch.finfo(share.dtype).tiny
-    binned = bin_projections(used * projections, factor) / share.clamp(min=few)
-    variance = bin_projections(used / weights.clamp(min=few), factor) / share.square().clamp(min=few)
-    shape = visit.acquisition.detector_shape
-    variance /= math.prod(binned_pixels(n, f)[1] for n, f in zip(shape, factor, strict=True))
-    more = mismatch**2 + UNEXPLAINED * _typical_variance(binned, variance, share)
+    binned, variance, counts = combined_rays(projections, weights, factor)
+    more = mismatch**2 + UNEXPLAINED * _typical_variance(binned, variance, counts)
     return replace(
         visit,
         projections=binned,
         acquisition=visit.acquisition.bin(factor),
-        weights=torch.where(share > 0, 1 / (variance + more), torch.zeros_like(variance)),
+        weights=torch.where(counts, 1 / (variance + more), 0.0),
     )
 
 
-def _typical_variance(projections: torch.Tensor, variance: torch.Tensor, share: torch.Tensor) -> float:
+def _typical_variance(projections: torch.Tensor, variance: torch.Tensor, counts: torch.Tensor) -> float:
     """Return the median variance of the rays through the object.
 
     Without more of it, rays beside the object, of which there are many and whose noise is least, would rule,
     and with them the outline of the voxels at the skin.
     """
-    inside = (projections > OBJECT * projections.max()) & (share > 0)
+    inside = (projections > OBJECT * projections.max()) & counts
     return float(variance[inside].median()) if bool(inside.any()) else 0.0

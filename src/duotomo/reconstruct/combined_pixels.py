@@ -75,18 +75,28 @@ def combine_pixels(misfit: ProjectionMisfit, sigma: float) -> tuple[ProjectionMi
     if factor == (1, 1):
         return misfit, sigma
     data, weights = misfit.data, misfit.weights
-    shape = projector.acquisition.detector_shape
-    n_pixels = math.prod(binned_pixels(n, f)[1] for n, f in zip(shape, factor, strict=True))
     operator = Projector(projector.grid, projector.acquisition.bin(factor))
     if weights is None:
+        n_pixels = math.prod(binned_pixels(n, f)[1] for n, f in zip(data.shape[-2:], factor, strict=True))
         return ProjectionMisfit(operator, bin_projections(data, factor)), sigma / math.sqrt(n_pixels)
-    used = (weights > 0).to(data)
-    share = bin_projections(used, factor)
-    ones, zeros = torch.ones_like(share), torch.zeros_like(share)
-    some = torch.where(share > 0, share, ones)
+    values, variance, counts = combined_rays(data, weights, factor)
+    return ProjectionMisfit(operator, values, torch.where(counts, 1 / variance, 0.0)), sigma
+
+
+def combined_rays(
+    data: torch.Tensor, weights: torch.Tensor, factor: tuple[int, int]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the mean of each block over rays with a weight, its variance, and where there are any.
+
+    A plain mean: weights within a pixel would favour rays that pass the object by. Line integrals and weights
+    are (view, v, u); `factor` is that along (v, u).
+    """
     # Pixels of weight zero may hold anything.
-    values = bin_projections(torch.where(weights > 0, data, torch.zeros_like(data)), factor) / some
-    inverse = used / torch.where(weights > 0, weights, torch.ones_like(weights))
-    variance = bin_projections(inverse, factor) / some.square() / n_pixels
-    combined = torch.where(share > 0, torch.where(share > 0, variance, ones).reciprocal(), zeros)
-    return ProjectionMisfit(operator, values, combined), sigma
+    used, zero = weights > 0, torch.zeros_like(data)
+    share = bin_projections(used.to(data), factor)
+    some = torch.where(share > 0, share, 1.0)
+    mean = bin_projections(torch.where(used, data, zero), factor) / some
+    variance = bin_projections(torch.where(used, 1 / weights, zero), factor) / some.square()
+    shape = data.shape[-2:]
+    variance /= math.prod(binned_pixels(n, f)[1] for n, f in zip(shape, factor, strict=True))
+    return mean, variance, share > 0
