@@ -65,6 +65,7 @@ class WarpCase:
             degrees=self.degrees,
         )
         f, g = (t.to(device, dtype) for t in (volume, image))
+        moved.kept(("packed", f.device, f.dtype), lambda: _among_nans(self.point_map().packed(f)))
 
         def empty(*shape: int) -> torch.Tensor:
             # A NaN that stays shows.
@@ -141,7 +142,20 @@ WARP_CASES = [
     WarpCase(name="along a linear lattice", lattices=((3, 4, 5),), degrees=(1,), aligned=True),
     WarpCase(name="across a lattice", lattices=((4, 5, 6),), degrees=(3,)),
     WarpCase(name="across two lattices", lattices=((4, 5, 4), (3, 4, 5)), degrees=(3, 1)),
+    WarpCase(
+        name="far beyond a lattice",
+        volume_shape=(12, 12, 12),
+        lattices=((2, 2, 2),),
+        degrees=(3,),
+        shift=1.0,
+    ),
 ]
+
+
+def _among_nans(row: torch.Tensor) -> torch.Tensor:
+    """Return a row that lies between NaNs, where a read beyond it shows."""
+    nans = torch.full_like(row, torch.nan)
+    return torch.cat([nans, row, nans])[len(row) : 2 * len(row)]
 
 
 def relative(got: torch.Tensor, expected: torch.Tensor) -> float:

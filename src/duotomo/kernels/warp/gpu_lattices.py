@@ -63,9 +63,10 @@ def below(at, n, pad, T: tl.constexpr):
 @triton.jit
 def cell_below(z, y, x, n_z, n_y, n_x, T: tl.constexpr):
     """Return the control points below places of a packed lattice, without its padding, and the fractions."""
-    i_z, t_z = below(z, n_z - 8, 3, T)
-    i_y, t_y = below(y, n_y - 8, 3, T)
-    i_x, t_x = below(x, n_x - 8, 3, T)
+    # From -3 to n + 1, n = n_z - 8: the four around either meet zeros only, and none beyond the padding.
+    i_z, t_z = below(z, n_z - 10, 3, T)
+    i_y, t_y = below(y, n_y - 10, 3, T)
+    i_x, t_x = below(x, n_x - 10, 3, T)
     return i_z, i_y, i_x, t_z, t_y, t_x
 
 
