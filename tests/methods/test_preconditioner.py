@@ -8,8 +8,7 @@ import torch
 from duotomo.methods import Priors, preconditioner
 from duotomo.methods.level import Basis, Level
 from duotomo.methods.preconditioner import (
-    STIFFER,
-    STIFFER_MANY,
+    MOTION_SHARE,
     diagonal_estimate,
     inverse_curvature,
     motion_curvatures,
@@ -59,8 +58,11 @@ def test_it_is_symmetric_and_positive_definite(model: str, basis: Basis) -> None
     before = a.clone()
     assert float(a @ precondition(b)) == pytest.approx(float(precondition(a) @ b), rel=1e-9)
     assert torch.equal(a, before)
-    # The volume is left as it is; along the parameters the whole matrix tells.
-    assert torch.equal(precondition(a)[:n], a[:n])
+    # Volume and parameters do not meet; along the parameters the whole matrix tells.
+    volume_only = torch.cat([a[:n], torch.zeros_like(a[n:])])
+    of_volume = one.volume_preconditioner(truth(one.level.grid, torch.float64), rows_of(one))
+    torch.testing.assert_close(precondition(volume_only)[:n], of_volume(a[:n]), rtol=0, atol=1e-12)
+    assert not bool(precondition(volume_only)[n:].any())
     columns = torch.zeros(one.misfit.n_params, *one.misfit.shape, dtype=torch.float64)
     columns[:, n:] = torch.eye(one.misfit.n_params, dtype=torch.float64)
     matrix = torch.stack([precondition(column)[n:] for column in columns])
@@ -79,7 +81,7 @@ def test_along_few_parameters_it_inverts_the_gauss_newton_matrix(basis: Basis) -
     pushed = one.misfit.curvature(one.misfit.join(volume, rows))(d)
     pushed[:n] = 0
     # A millionth of the diagonal is added to the matrix.
-    expected = STIFFER * one.curvature * d
+    expected = MOTION_SHARE * one.volume_preconditioner(volume, rows).largest * d
     torch.testing.assert_close(precondition(pushed), expected, atol=1e-4 * float(expected.norm()), rtol=0)
 
 
@@ -139,10 +141,10 @@ def test_control_points_in_air_are_not_left_free() -> None:
     curvature = type(like)(diagonal=diagonal.flatten())
     inverse = inverse_curvature(transform, curvature, 0.0, 1.0)(torch.ones(192, dtype=torch.float64))
     rows = inverse.reshape(3, 64)
-    torch.testing.assert_close(rows[:, 0], STIFFER_MANY / diagonal[:, 0])
+    torch.testing.assert_close(rows[:, 0], MOTION_SHARE / diagonal[:, 0])
     torch.testing.assert_close(rows[:, 5:], (100 * rows[:, :1]).expand(3, 59))
     # Bending stiffens all of them by its part of the mean.
     bent = inverse_curvature(transform, curvature, 0.5, 1.0)(torch.ones(192, dtype=torch.float64))
     torch.testing.assert_close(
-        STIFFER_MANY / bent - STIFFER_MANY / inverse, torch.full_like(bent, 0.5 * 35 / 192)
+        MOTION_SHARE / bent - MOTION_SHARE / inverse, torch.full_like(bent, 0.5 * 35 / 192)
     )

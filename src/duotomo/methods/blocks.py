@@ -47,11 +47,14 @@ def volume_block(
     tolerance: float,
     on_step: OnStep | None,
 ) -> Block:
-    """Update the volume by L-BFGS, for fixed motions."""
+    """Update the volume by preconditioned L-BFGS, for fixed motions."""
     solver = Lbfgs(
         n_steps=n_steps, memory=memory, tolerance=tolerance, window=WINDOW, first_step=_first(volume)
     )
-    solution = solver.minimise(problem.of_volume(params), volume, on_step=on_step)
+    precondition = problem.volume_preconditioner(volume, params)
+    solution = solver.minimise(
+        problem.of_volume(params), volume, precondition=precondition, on_step=on_step
+    )
     return _block(solution, solution.value, tuple(params))
 
 

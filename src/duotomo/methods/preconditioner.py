@@ -12,11 +12,8 @@ from duotomo.objectives.term import shown
 from duotomo.transforms import Transform
 from duotomo.transforms.transform import FEW_PARAMS
 
-STIFFER = 10.0
-"""The preconditioned curvature along few parameters, in units of that of one voxel."""
-
-STIFFER_MANY = 10.0
-"""The same for many parameters, of whose matrix only the diagonal is known."""
+MOTION_SHARE = 0.12
+"""The preconditioned curvature along the parameters, in units of the largest of the volume."""
 
 N_PROBES = 4
 """Random signs that the diagonal along many parameters is estimated with."""
@@ -82,41 +79,46 @@ def diagonal_estimate(
 
 
 def inverse_curvature(
-    transform: Transform, curvature: MotionCurvature, bending: float, voxel_curvature: float
+    transform: Transform, curvature: MotionCurvature, bending: float, largest: float
 ) -> LinearMap:
     """Return the product with the inverse curvature along one visit's parameters, of misfit and bending.
 
-    `bending` is the weight of the bending energy, relative to the misfit's mean curvature. In units in which
-    the curvature of a voxel, `voxel_curvature`, is 1.
+    `bending` is the weight of the bending energy, relative to the misfit's mean curvature. Times
+    `MOTION_SHARE * largest`, the largest curvature of the preconditioned volume.
     """
     diagonal = curvature.diagonal
     if curvature.matrix is not None:
         # A little of the diagonal keeps what the data do not see from running away.
         diagonal = diagonal.clamp(min=float(diagonal.max()) * 1e-9 + 1e-30)
         inverse = torch.linalg.inv(curvature.matrix + 1e-6 * torch.diag(diagonal))
-        return _product(inverse * (STIFFER * voxel_curvature))
-    reciprocal = STIFFER_MANY * voxel_curvature / _raised(transform, diagonal, bending)
+        return _product(inverse * (MOTION_SHARE * largest))
+    reciprocal = MOTION_SHARE * largest / _raised(transform, diagonal, bending)
     return lambda part: reciprocal.to(part) * part
 
 
 class Preconditioner:
-    """Approximate inverse Hessian of the joint objective, up to a factor: `[f, zeta] -> [f, c H^-1 zeta]`.
+    """Approximate inverse Hessian of the joint objective, up to a factor: `[f, zeta] -> [P f, c H^-1 zeta]`.
 
     Parameters
     ----------
     n_voxels : int
         Of f.
+    of_volume : callable
+        `f -> P f`, on a row of voxels.
     sizes : sequence of int
         Parameters of each moving visit.
     inverses : sequence of callable
         `zeta -> c H^-1 zeta` of each.
     """
 
-    def __init__(self, n_voxels: int, sizes: Sequence[int], inverses: Sequence[LinearMap]) -> None:
-        self._n_voxels, self._sizes, self._inverses = n_voxels, sizes, inverses
+    def __init__(
+        self, n_voxels: int, of_volume: LinearMap, sizes: Sequence[int], inverses: Sequence[LinearMap]
+    ) -> None:
+        self._n_voxels, self._of_volume, self._sizes, self._inverses = n_voxels, of_volume, sizes, inverses
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        result, start = x.clone(), self._n_voxels
+        result, start = torch.empty_like(x), self._n_voxels
+        result[:start] = self._of_volume(x[:start])
         for inverse, size in zip(self._inverses, self._sizes, strict=True):
             result[start : start + size] = inverse(x[start : start + size])
             start += size

@@ -10,6 +10,7 @@ from duotomo.methods.level import Level
 from duotomo.methods.preconditioner import Preconditioner, inverse_curvature, motion_curvatures
 from duotomo.methods.priors import Priors
 from duotomo.methods.scales import Scales
+from duotomo.methods.volume_preconditioner import VolumePreconditioner
 from duotomo.objectives import JointMisfit, Nonnegativity, Objective, TotalVariation
 from duotomo.objectives.priors.bending import weighted_bending
 from duotomo.transforms import Transform
@@ -43,6 +44,7 @@ class Problem:
         self.curvature = level.curvature()
         self._bending = priors.bending * max(level.grid.spacing_mm)
         self.volume_priors = self._volume_priors(scales)
+        self._preconditioner: VolumePreconditioner | None = None
 
     def _volume_priors(self, scales: Scales) -> list[Objective]:
         priors, grid, terms = self.priors, self.level.grid, []
@@ -61,6 +63,14 @@ class Problem:
             objective = objective + prior
         return objective
 
+    def volume_preconditioner(
+        self, volume: torch.Tensor, params: Sequence[torch.Tensor]
+    ) -> VolumePreconditioner:
+        """Return the preconditioner of the volume, which is made once: motions change it little."""
+        if self._preconditioner is None:
+            self._preconditioner = VolumePreconditioner(self.of_volume(params), volume)
+        return self._preconditioner
+
     def of_both(
         self, volume: torch.Tensor, params: Sequence[torch.Tensor]
     ) -> tuple[Objective, Preconditioner]:
@@ -72,11 +82,12 @@ class Problem:
         for index, bending in enumerate(self.bending([one.diagonal for one in curvatures])):
             if bending is not None:
                 objective = objective + self.misfit.on_params(index, bending)
+        of_volume, sizes = self.volume_preconditioner(volume, params), [len(row) for row in params]
         inverses = [
-            inverse_curvature(transform, own, self._bending, self.curvature)
+            inverse_curvature(transform, own, self._bending, of_volume.largest)
             for transform, own in zip(self.transforms, curvatures, strict=True)
         ]
-        return objective, Preconditioner(volume.numel(), [len(row) for row in params], inverses)
+        return objective, Preconditioner(volume.numel(), of_volume, sizes, inverses)
 
     def bending(self, diagonals: Sequence[torch.Tensor]) -> list[Objective | None]:
         """Return the bending energy of the parameters of each moving visit; None where the model has none.

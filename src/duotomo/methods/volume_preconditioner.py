@@ -1,0 +1,64 @@
+"""The preconditioner of a volume: the inverse of what the objective's curvature does to one voxel, by FFT."""
+
+from __future__ import annotations
+
+import torch
+
+from duotomo.objectives import Objective
+
+FLOOR = 0.1
+"""Curvature that is added at every frequency, in units of the largest: few views see most frequencies less
+than that, and at each place others."""
+
+
+class VolumePreconditioner:
+    """Approximate inverse Hessian of an objective of a volume, up to a factor: `r -> F^-1 c / (S + c) F r`.
+
+    S is the spectrum of the response of the curvature to one voxel in the middle of the object, as if it were
+    the same everywhere (Fessler and Booth, 1999); F the discrete Fourier transform; `c = FLOOR * max S`.
+    Projections see what is smooth hundreds of times better than what is sharp; with this, a quasi-Newton
+    method takes two thirds of the steps. The curvature of total variation is that of a flat volume.
+
+    Symmetric and positive definite, and between `FLOOR / (1 + FLOOR)` and 1; the curvature that is left is at
+    most c.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of the volume, (z, y, x), with a curvature.
+    volume : torch.Tensor
+        Whose centre of mass is the middle of the object.
+
+    Attributes
+    ----------
+    largest : float
+        c.
+    """
+
+    def __init__(self, objective: Objective, volume: torch.Tensor) -> None:
+        middle = _middle(volume)
+        voxel = torch.zeros_like(volume)
+        voxel[middle] = 1
+        response = objective.curvature(torch.zeros_like(volume))(voxel)
+        spectrum = torch.fft.rfftn(response.roll([-index for index in middle], (0, 1, 2))).real.clamp(min=0)
+        # Where no ray meets the voxel, nothing is known: 1 leaves all as it is.
+        self.shape, self.largest = volume.shape, FLOOR * float(spectrum.max()) or 1.0
+        self._shares = self.largest / (spectrum + self.largest)
+
+    def __call__(self, r: torch.Tensor) -> torch.Tensor:
+        """Return a volume, (z, y, x), or a row of its voxels, in the form that it came in."""
+        spectrum = torch.fft.rfftn(r.reshape(self.shape)) * self._shares
+        return torch.fft.irfftn(spectrum, s=self.shape).reshape(r.shape)
+
+
+def _middle(volume: torch.Tensor) -> tuple[int, int, int]:
+    """Return the voxel at the centre of mass of what attenuates, or of the grid if nothing does."""
+    mass = volume.clamp(min=0).double()
+    if not bool(mass.any()):
+        mass = torch.ones_like(mass)
+    total, middle = mass.sum(), []
+    for axis, n in enumerate(volume.shape):
+        along = mass.sum(dim=[other for other in range(3) if other != axis])
+        middle.append(round(float((along * torch.arange(n, device=mass.device)).sum() / total)))
+    z, y, x = middle
+    return z, y, x
