@@ -52,9 +52,7 @@ def volume_block(
         n_steps=n_steps, memory=memory, tolerance=tolerance, window=WINDOW, first_step=_first(volume)
     )
     precondition = problem.volume_preconditioner(volume, params)
-    solution = solver.minimise(
-        problem.of_volume(params), volume, precondition=precondition, on_step=on_step
-    )
+    solution = solver.minimise(problem.of_volume(params), volume, precondition=precondition, on_step=on_step)
     return _block(solution, solution.value, tuple(params))
 
 
