@@ -1,4 +1,4 @@
-"""The preconditioner of a volume: an inverse where the curvature is the same everywhere, and never singular."""
+"""The preconditioner of a volume: an inverse where the curvature is alike everywhere, never singular."""
 
 from __future__ import annotations
 
