@@ -48,7 +48,8 @@ class VolumePreconditioner:
     def __call__(self, r: torch.Tensor) -> torch.Tensor:
         """Return a volume, (z, y, x), or a row of its voxels, in the form that it came in."""
         spectrum = torch.fft.rfftn(r.reshape(self.shape)) * self._shares
-        return torch.fft.irfftn(spectrum, s=self.shape).reshape(r.shape)
+        result: torch.Tensor = torch.fft.irfftn(spectrum, s=self.shape)
+        return result.reshape(r.shape)
 
 
 def _middle(volume: torch.Tensor) -> tuple[int, int, int]:
