@@ -83,8 +83,8 @@ def inverse_curvature(
 ) -> LinearMap:
     """Return the product with the inverse curvature along one visit's parameters, of misfit and bending.
 
-    `bending` is the weight of the bending energy, relative to the misfit's mean curvature. Times
-    `MOTION_SHARE * largest`, the largest curvature of the preconditioned volume.
+    `bending` is the weight of the bending energy, relative to the misfit's mean curvature. Scaled so
+    that the curvature left is `MOTION_SHARE * largest`, that of the preconditioned volume being `largest`.
     """
     diagonal = curvature.diagonal
     if curvature.matrix is not None:

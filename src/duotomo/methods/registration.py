@@ -11,6 +11,7 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
+from duotomo.methods.centroid import centroid
 from duotomo.methods.level import block_mean
 from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Settings
@@ -373,16 +374,12 @@ def _minimise(
 
 def _centroid_mm(volume: torch.Tensor, grid: VolumeGrid) -> torch.Tensor:
     """Return the centroid of what is positive, xyz."""
-    positive = volume.clamp(min=0)
-    centers = []
-    for axis, others in ((2, (0, 1)), (1, (0, 2)), (0, (1, 2))):
-        weights = positive.sum(dim=others, dtype=torch.float64).cpu()
-        if not float(weights.sum()) > 0:
-            raise DuotomoError(
-                "centered_motion: expected a volume with positive values; got none. Check the file: "
-                "attenuation is positive."
-            )
-        index = torch.arange(len(weights), dtype=torch.float64) + 0.5
-        mean = float((index * weights).sum() / weights.sum())
-        centers.append(grid.low_mm[axis] + mean * grid.spacing_mm[axis])
-    return torch.tensor(centers, dtype=torch.float64)
+    voxels = centroid(volume)
+    if voxels is None:
+        raise DuotomoError(
+            "centered_motion: expected a volume with positive values; got none. Check the file: "
+            "attenuation is positive."
+        )
+    rows = zip(grid.low_mm, voxels, grid.spacing_mm, strict=True)
+    zyx = [low + at * edge for low, at, edge in rows]
+    return torch.tensor(zyx[::-1], dtype=torch.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from duotomo.methods.centroid import centroid
 from duotomo.objectives import Objective
 
 FLOOR = 0.1
@@ -53,13 +54,7 @@ class VolumePreconditioner:
 
 
 def _middle(volume: torch.Tensor) -> tuple[int, int, int]:
-    """Return the voxel at the centre of mass of what attenuates, or of the grid if nothing does."""
-    mass = volume.clamp(min=0).double()
-    if not bool(mass.any()):
-        mass = torch.ones_like(mass)
-    total, middle = mass.sum(), []
-    for axis, n in enumerate(volume.shape):
-        along = mass.sum(dim=[other for other in range(3) if other != axis])
-        middle.append(round(float((along * torch.arange(n, device=mass.device)).sum() / total)))
-    z, y, x = middle
-    return z, y, x
+    """Return the voxel at the centroid of what attenuates, or in the middle of the grid if nothing does."""
+    z, y, x = centroid(volume) or (n / 2 for n in volume.shape)
+    # The middle of the first voxel is half a voxel from its face.
+    return round(z - 0.5), round(y - 0.5), round(x - 0.5)
