@@ -10,9 +10,8 @@ import torch
 
 from duotomo.methods import Alternating, Priors, Settings, Stage, iterative, sequential, simultaneous
 from duotomo.methods import with_known_motion as known_motion
-from duotomo.methods.level import Level
 from duotomo.methods.problem import Problem
-from duotomo.methods.scales import scales_of
+from duotomo.methods.scales import level_of, scales_of
 from duotomo.objectives import JointMisfit, SumOfSquares
 from duotomo.objectives.joint_parts import ParamsPart, VolumePart
 from duotomo.solvers import Status
@@ -45,7 +44,7 @@ def test_the_last_good_volume_is_returned(monkeypatch: pytest.MonkeyPatch) -> No
     assert 0 < len(result.history) < 10
     monkeypatch.undo()
     scales = scales_of(of, Priors())
-    level = Level(of, (1, 1, 1), basis="spline", mismatches=scales.mismatches, offset=Priors().offset)
+    level = level_of(of, (1, 1, 1), basis="spline", priors=Priors(), scales=scales)
     problem = Problem(level, [MOTION.transform], Priors(), scales)
     value = problem.of_volume([MOTION.params]).value(result.volume)
     assert value == pytest.approx(result.history[-1].objective, rel=1e-5)

@@ -200,17 +200,17 @@ def test_whitened_noise_keeps_its_pull_where_it_is_averaged() -> None:
     generator = torch.Generator().manual_seed(1)
     noise = torch.randn(visit.projections.shape, generator=generator, dtype=torch.float64)
     clean, noisy = (
-        Level(Study(grid=GRID, visits=(replace(visit, projections=views),)), (2, 2, 2))
+        Level(Study(grid=GRID, visits=(replace(visit, projections=views),)), (2, 2, 2), sigmas=[0.01])
         for views in (visit.projections, visit.projections + 0.01 * noise)
     )
     pull = clean.projectors[0].adjoint(noisy.visits[0].projections - clean.visits[0].projections)
-    assert clean.noise_gradient_rms([0.01]) == pytest.approx(float(pull.square().mean().sqrt()), rel=0.2)
+    assert clean.noise_gradient_rms() == pytest.approx(float(pull.square().mean().sqrt()), rel=0.2)
 
 
 def test_applications_are_counted_over_all_visits() -> None:
     level = Level(study(shifted(3.0, 0.0, 0.0)), (2, 2, 2))
     assert level.applications == 0
-    level.noise_gradient_rms([1.0, 1.0])
+    level.noise_gradient_rms()
     assert level.applications == 2
 
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from duotomo.methods import Priors, Study
-from duotomo.methods.level import Basis, Level
+from duotomo.methods.level import Basis
 from duotomo.methods.preconditioner import motion_curvatures
 from duotomo.methods.priors import NO_PRIORS
 from duotomo.methods.problem import Problem
-from duotomo.methods.scales import scales_of
+from duotomo.methods.scales import level_of, scales_of
 from duotomo.objectives import Nonnegativity, TotalVariation
 from tests.cases.studies import GRID, shifted, study
 from tests.methods.runs import MODELS
@@ -27,9 +27,9 @@ def problem(
 ) -> Problem:
     of = of or study(shifted(3.0, -2.0, 1.0), dtype=torch.float64)
     priors = priors or Priors()
-    level = Level(of, SMALL, basis=basis)
-    transforms = [MODELS[model](GRID) for _ in of.moving]
-    return Problem(level, transforms, priors, scales_of(of, priors))
+    scales = scales_of(of, priors)
+    level = level_of(of, SMALL, basis=basis, priors=priors, scales=scales)
+    return Problem(level, [MODELS[model](GRID) for _ in of.moving], priors, scales)
 
 
 def somewhere(one: Problem, seed: int = 0) -> tuple[torch.Tensor, list[torch.Tensor]]:
@@ -49,7 +49,7 @@ def test_the_objective_is_the_sum_of_misfit_and_priors(model: str, basis: Basis)
     diagonals = [curvature.diagonal for curvature in motion_curvatures(one.misfit, volume, rows)]
     x = one.misfit.join(volume, rows)
     scales, grid = scales_of(study(shifted(3.0, -2.0, 1.0), dtype=torch.float64), Priors()), one.level.grid
-    weight = Priors().total_variation * one.level.noise_gradient_rms(scales.sigmas)
+    weight = Priors().total_variation * one.level.noise_gradient_rms()
     variation = TotalVariation(grid, Priors().smoothing * scales.attenuation, depth_weight=1.0)
     parts = [
         one.misfit.value(x),
@@ -73,9 +73,13 @@ def test_without_priors_the_objective_is_the_misfit(model: str) -> None:
     assert one.of_volume(rows).value(volume) == pytest.approx(one.misfit.value(x), rel=1e-12)
 
 
-def test_priors_follow_the_units_of_the_data() -> None:
-    """In units c times smaller, all of the objective is c^2 times larger: there is nothing to tune."""
-    c = 8.0
+@pytest.mark.parametrize("edges", [0.0, 0.1])
+def test_priors_follow_the_units_of_the_data(edges: float) -> None:
+    """In units c times smaller, all of the objective is c^2 times larger: there is nothing to tune.
+
+    Where edges count less, rays are relative to their noise, and the objective stays the same.
+    """
+    c, priors = 8.0, Priors(edges=edges, offset=0.0)
     motion = shifted(3.0, -2.0, 1.0)
     plain = study(motion, dtype=torch.float64)
     scaled = replace(
@@ -83,10 +87,10 @@ def test_priors_follow_the_units_of_the_data() -> None:
     )
     volume, rows = somewhere(problem("rigid"))
     values = [
-        problem("rigid", of=plain).of_volume(rows).value(volume),
-        problem("rigid", of=scaled).of_volume(rows).value(c * volume),
+        problem("rigid", of=plain, priors=priors).of_volume(rows).value(volume),
+        problem("rigid", of=scaled, priors=priors).of_volume(rows).value(c * volume),
     ]
-    assert values[1] == pytest.approx(c**2 * values[0], rel=1e-9)
+    assert values[1] == pytest.approx((1.0 if edges else c**2) * values[0], rel=1e-9)
 
 
 def test_weights_say_how_strong_the_noise_is() -> None:
@@ -104,7 +108,7 @@ def test_weights_say_how_strong_the_noise_is() -> None:
             )
             for visit in plain.visits
         )
-        one = problem("rigid", of=replace(plain, visits=visits))
+        one = problem("rigid", of=replace(plain, visits=visits), priors=Priors(offset=0.0))
         values.append(one.of_volume(rows).value(factor * volume))
     assert values[1] == pytest.approx(values[0], rel=1e-9)
 

@@ -1,4 +1,4 @@
-"""Projections smoothed as a spline of the volume smooths them."""
+"""Projections and the voxels of a volume: smoothed alike, and how they change over a voxel's shadow."""
 
 from __future__ import annotations
 
@@ -41,6 +41,30 @@ def spline_filtered(
         share = _smoothed(used, widths).clamp(min=torch.finfo(projections.dtype).tiny)
         return _smoothed(used * projections, widths) / share
     return _smoothed(projections, widths)
+
+
+def change_over(
+    projections: torch.Tensor, widths: tuple[float, float], used: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return by how much projections (view, v, u) change over given widths along (v, u), in pixels.
+
+    `hypot(w_v dp/dv, w_u dp/du)` by central differences, at the edges one-sided. Where `used` is false, a
+    pixel holds anything: a difference with it does not count.
+    """
+    squares = torch.zeros_like(projections)
+    for axis, width in zip((1, 2), widths, strict=True):
+        n_pixels = projections.shape[axis]
+        at = torch.arange(n_pixels, device=projections.device)
+        before, after = (at - 1).clamp(min=0), (at + 1).clamp(max=n_pixels - 1)
+        shape = [n_pixels if one == axis else 1 for one in range(3)]
+        apart = (after - before).clamp(min=1).reshape(shape).to(projections)
+        slope = (projections.index_select(axis, after) - projections.index_select(axis, before)) / apart
+        if used is not None:
+            slope = slope.masked_fill(
+                ~(used.index_select(axis, after) & used.index_select(axis, before)), 0.0
+            )
+        squares += (width * slope).square()
+    return squares.sqrt()
 
 
 def _smoothed(projections: torch.Tensor, widths: tuple[float, float]) -> torch.Tensor:

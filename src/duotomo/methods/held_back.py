@@ -12,7 +12,7 @@ from duotomo.methods.blocks import volume_block
 from duotomo.methods.input_checks import OBJECT
 from duotomo.methods.level import Factors, Level, coarsening
 from duotomo.methods.problem import Problem
-from duotomo.methods.scales import Scales, level_of, scales_of
+from duotomo.methods.scales import level_of, scales_of
 from duotomo.methods.schedule import LEAST_VOXELS
 from duotomo.methods.settings import Settings
 from duotomo.methods.study import Study, Visit
@@ -88,7 +88,7 @@ def held_back(study: Study, settings: Settings, motions: Sequence[Motion]) -> tu
     factors, scales = _factors(study), scales_of(study, settings.priors)
     level = level_of(study, factors, basis="spline", priors=settings.priors, scales=scales)
     blocks = [_blocks(visit, number) for number, visit in enumerate(level.visits)]
-    _hold_back(level, study, scales, blocks)
+    level.leave_out(blocks)
     params = [motion.params for motion in motions]
     problem = Problem(level, [motion.transform for motion in motions], settings.priors, scales)
     like = study.reference.projections
@@ -106,15 +106,16 @@ def held_back(study: Study, settings: Settings, motions: Sequence[Motion]) -> tu
             mismatches=scales.mismatches[number : number + 1],
         )
         single = level_of(own, factors, basis="spline", priors=settings.priors, scales=own_scales)
-        _hold_back(single, own, own_scales, [held])
+        used = single.visits[0].weights
+        single.leave_out([held])
         alone = _fitted(Problem(single, (), settings.priors, own_scales), start, (), MORE_STEPS)
         alone = SplineBasis(single.grid)(alone)
         found.append(
             HeldBack(
-                joint=_rms(single, joint, held),
-                alone=_rms(single, alone, held),
-                joint_fit=_rms(single, joint, ~held),
-                alone_fit=_rms(single, alone, ~held),
+                joint=_rms(single, used, joint, held),
+                alone=_rms(single, used, alone, held),
+                joint_fit=_rms(single, used, joint, ~held),
+                alone_fit=_rms(single, used, alone, ~held),
             )
         )
     return tuple(found)
@@ -136,25 +137,6 @@ def _blocks(visit: Visit, seed: int) -> torch.Tensor:
     return drawn[:, : shape[0], : shape[1]].to(visit.projections.device)
 
 
-def _hold_back(level: Level, study: Study, scales: Scales, blocks: Sequence[torch.Tensor]) -> None:
-    """Give the rays that are held back no weight."""
-    visits = []
-    rows = zip(level.visits, study.visits, scales.sigmas, level.mismatches, blocks, strict=True)
-    for visit, full, sigma, mismatch, held in rows:
-        weights = visit.weights
-        if weights is None:
-            # Noise falls with the root of the pixels combined. As in `Level`, the variance is doubled.
-            shrinks = math.sqrt(_pixel_area(full) / _pixel_area(visit))
-            variance = 2 * math.hypot(sigma * shrinks, mismatch) ** 2
-            weights = torch.full_like(visit.projections, 1 / variance if variance > 0 else 1.0)
-        visits.append(replace(visit, weights=weights.masked_fill(held, 0.0)))
-    level.visits = tuple(visits)
-
-
-def _pixel_area(visit: Visit) -> float:
-    return math.prod(visit.acquisition.pixel_spacing_mm)
-
-
 def _fitted(
     problem: Problem, start: torch.Tensor, params: Sequence[torch.Tensor], n_steps: int
 ) -> torch.Tensor:
@@ -164,15 +146,20 @@ def _fitted(
     return block.volume
 
 
-def _rms(level: Level, volume: torch.Tensor, chosen: torch.Tensor) -> float:
-    """Return the RMS of `A f - p` over chosen rays through the object; zero if there are none."""
+def _rms(level: Level, weights: torch.Tensor | None, volume: torch.Tensor, chosen: torch.Tensor) -> float:
+    """Return the RMS of `A f - p` over chosen rays through the object; zero if there are none.
+
+    `weights` are those of all rays, before some were left out: what voxels cannot explain at sharp edges says
+    little of a motion.
+    """
     visit = level.visits[0]
     assert visit.weights is not None
     residual = level.projectors[0](volume) - visit.projections
-    used = (visit.weights > 0).to(residual)
     # The exposure of a view is not known: the mean of the other rays is.
-    residual -= (residual * used).sum(dim=(1, 2), keepdim=True) / used.sum(dim=(1, 2), keepdim=True).clamp(
-        min=1
-    )
+    total = visit.weights.sum(dim=(1, 2), keepdim=True)
+    residual -= (residual * visit.weights).sum(dim=(1, 2), keepdim=True) / torch.where(total > 0, total, 1.0)
     judged = chosen & (visit.projections > OBJECT * visit.projections.max())
-    return math.sqrt(float(residual[judged].double().square().mean())) if bool(judged.any()) else 0.0
+    of_rays = (torch.ones_like(residual) if weights is None else weights)[judged].double()
+    if not float(of_rays.sum()) > 0:
+        return 0.0
+    return math.sqrt(float((of_rays * residual[judged].double().square()).sum() / of_rays.sum()))

@@ -11,7 +11,7 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.binning import bin_projections
-from duotomo.methods.detector_filter import spline_filtered, voxel_shadow
+from duotomo.methods.detector_filter import change_over, spline_filtered, voxel_shadow
 from duotomo.methods.study import Study, Visit
 from duotomo.objectives import Term
 from duotomo.objectives.nuisance import Nuisance
@@ -51,9 +51,15 @@ class Level:
         Voxels combined along (z, y, x).
     basis : str
         "voxel" or "spline".
-    mismatches : sequence of float
+    sigmas : sequence of float, optional
+        Noise of each visit at full resolution, for those without weights; none unless given.
+    mismatches : sequence of float, optional
         What a volume cannot explain of each visit, as a standard deviation of the line integrals per mm of
         the voxels' edges along y and x; adds to the noise, and to the variance that weights stand for.
+    edges : float
+        What voxels cannot explain at sharp edges: this share of the change of the line integrals over a
+        voxel's shadow adds to the standard deviation of a ray. Visits then have weights, the inverse
+        variances, unless nothing is known of their noise.
     offset : float
         Standard deviation of the unknown offset of each view's line integrals.
     """
@@ -64,24 +70,36 @@ class Level:
         coarsen: Factors,
         *,
         basis: Basis = "voxel",
+        sigmas: Sequence[float] | None = None,
         mismatches: Sequence[float] | None = None,
+        edges: float = 0.0,
         offset: float = 0.0,
     ) -> None:
-        self.coarsen, self.grid = coarsen, study.grid.coarsen(coarsen)
+        self.coarsen, self.edges, self.grid = coarsen, edges, study.grid.coarsen(coarsen)
         self.basis = SplineBasis(self.grid) if basis == "spline" else None
         self.grids = tuple(study.grid_of(visit).coarsen(coarsen) for visit in study.visits)
         edge_mm = math.sqrt(self.grid.spacing_mm[1] * self.grid.spacing_mm[2])
         self.mismatches = tuple(edge_mm * one for one in mismatches or (0.0,) * len(study.visits))
         self._offset = offset
-        visits, self._noise_shrinks = [], []
-        for visit, grid, mismatch in zip(study.visits, self.grids, self.mismatches, strict=True):
-            factor = (coarsen[1], coarsen[2])
+        visits, self.noises = [], []
+        sigmas = sigmas or (0.0,) * len(study.visits)
+        rows = zip(study.visits, self.grids, sigmas, self.mismatches, strict=True)
+        for visit, grid, sigma, mismatch in rows:
+            factor, shadow = (coarsen[1], coarsen[2]), self._shadow(visit, grid)
             if self.basis is not None:
-                factor = _whole(voxel_shadow(visit.acquisition, grid))
+                factor = _whole(shadow)
             binned = _binned(visit, factor, mismatch)
-            # Noise that has been averaged over n pixels has fallen by sqrt(n); whitened noise stays 1.
-            self._noise_shrinks.append(1 / math.sqrt(factor[0] * factor[1]))
-            visits.append(binned if self.basis is None else _filtered(binned, grid))
+            # Noise that has been averaged over n pixels has fallen by sqrt(n).
+            noise = math.hypot(sigma / math.sqrt(factor[0] * factor[1]), mismatch)
+            shadow = self._shadow(binned, grid)
+            if self.basis is not None:
+                used = None if binned.weights is None else binned.weights > 0
+                binned = replace(binned, projections=spline_filtered(binned.projections, shadow, used))
+            if edges > 0:
+                binned = _less_at_edges(binned, noise, edges, shadow)
+            # Whitened noise is 1.
+            self.noises.append(noise if binned.weights is None else 1.0)
+            visits.append(binned)
         self.visits = tuple(visits)
         self.projectors = tuple(
             Counted(Projector(grid=grid, acquisition=visit.acquisition))
@@ -105,6 +123,29 @@ class Level:
             )
         ]
 
+    def leave_out(self, rays: Sequence[torch.Tensor]) -> None:
+        """Give some rays of each visit no weight; each tensor tells which, (view, v, u).
+
+        Visits without weights get those of their noise.
+        """
+        visits = []
+        for index, (visit, out) in enumerate(zip(self.visits, rays, strict=True)):
+            weights = visit.weights
+            if weights is None:
+                weights = torch.full_like(visit.projections, (self.noises[index] or 1.0) ** -2)
+                self.noises[index] = 1.0
+            visits.append(replace(visit, weights=weights.masked_fill(out, 0.0)))
+        self.visits = tuple(visits)
+
+    def _shadow(self, visit: Visit, grid: VolumeGrid) -> tuple[float, float]:
+        """Return the edges of a voxel's shadow, along (v, u), in pixels of a visit.
+
+        That of the larger voxels, where a visit has its own: they hold what the volume shows.
+        """
+        pairs = zip(*(voxel_shadow(visit.acquisition, one) for one in (grid, self.grid)), strict=True)
+        v, u = (max(pair) for pair in pairs)
+        return v, u
+
     def _nuisance(self, visit: Visit, mismatch: float) -> Nuisance | None:
         if self._offset == 0:
             return None
@@ -112,19 +153,15 @@ class Level:
         noise = 1.0 if visit.weights is not None or mismatch == 0 else mismatch
         return Nuisance(offset=self._offset, noise=noise)
 
-    def noise_gradient_rms(self, sigmas: Sequence[float]) -> float:
+    def noise_gradient_rms(self) -> float:
         """Return the RMS over voxels of the gradient of the misfit that noise leaves at the true volume.
 
         `sum over visits of sqrt(mean((A^T W n)^2))`, n white noise whose standard deviation is that of the
-        level, `hypot(sigma / sqrt(pixels combined), mismatch)`, or `1 / sqrt(w)` with weights. `sigmas` are
-        those at full resolution, one per visit. Neither the filter of the data nor the spline counts: what a
-        volume cannot explain is not white, and they leave most of it.
+        level, `hypot(sigma / sqrt(pixels combined), mismatch)`, or `1 / sqrt(w)` with weights. Neither the
+        filter of the data nor the spline counts: what a volume cannot explain is not white, and they leave
+        most of it.
         """
-        pulls = []
-        rows = zip(self.visits, sigmas, self._noise_shrinks, self.mismatches, strict=True)
-        for index, (visit, sigma, shrinks, mismatch) in enumerate(rows):
-            size = math.hypot(sigma * shrinks, mismatch) if visit.weights is None else 1.0
-            pulls.append(size * _rms(self._pulled(index)))
+        pulls = [noise * _rms(self._pulled(index)) for index, noise in enumerate(self.noises)]
         # Added, not their squares: what voxels cannot explain is much the same in every visit.
         return sum(pulls)
 
@@ -188,10 +225,19 @@ def _whole(shadow: tuple[float, float]) -> tuple[int, int]:
     return v, u
 
 
-def _filtered(visit: Visit, grid: VolumeGrid) -> Visit:
+def _less_at_edges(visit: Visit, noise: float, share: float, shadow: tuple[float, float]) -> Visit:
+    """Return a visit whose rays count the less the more line integrals change over a voxel's shadow.
+
+    `1 / (v + (share c)^2)`, v the variance without, c the change. Without noise and weights nothing says how
+    much that is, and the visit stays as it is.
+    """
+    if visit.weights is None and noise == 0:
+        return visit
     used = None if visit.weights is None else visit.weights > 0
-    shadow = voxel_shadow(visit.acquisition, grid)
-    return replace(visit, projections=spline_filtered(visit.projections, shadow, used))
+    added = (share * change_over(visit.projections, shadow, used)).square()
+    if visit.weights is None:
+        return replace(visit, weights=1 / (noise**2 + added))
+    return replace(visit, weights=visit.weights / (1 + visit.weights * added))
 
 
 def _rms(image: torch.Tensor) -> float:

@@ -14,7 +14,7 @@ from duotomo.methods.scales import Scales
 from duotomo.methods.study import Study
 from duotomo.transforms import Model, Motion
 
-MOST, MOST_AT_MM = 160.0, 4.0
+MOST, MOST_AT_MM = 200.0, 4.0
 """The largest score of a motion that needs no control points, for voxels up to so large.
 
 On breasts of four women, at 3 and 4 mm affine motions had scores up to 91, others from 284 on; at 6 mm up to

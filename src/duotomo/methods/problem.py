@@ -49,7 +49,7 @@ class Problem:
     def _volume_priors(self, scales: Scales) -> list[Objective]:
         priors, grid, terms = self.priors, self.level.grid, []
         if priors.total_variation > 0:
-            weight = priors.total_variation * self.level.noise_gradient_rms(scales.sigmas)
+            weight = priors.total_variation * self.level.noise_gradient_rms()
             smoothing = priors.smoothing * scales.attenuation
             terms.append(weight * TotalVariation(grid, smoothing, depth_weight=priors.depth_weight))
         if priors.nonnegativity > 0:

@@ -11,7 +11,7 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.methods.blocks import Block, alternating_block, coupled_block, volume_block
 from duotomo.methods.initial_guess import initial_params
-from duotomo.methods.level import Level, resampled
+from duotomo.methods.level import FINEST, Factors, Level, resampled
 from duotomo.methods.model_choice import ModelChoice, model_choice
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import Scales, level_of, scales_of
@@ -29,8 +29,9 @@ VOLUME = "volume"
 SETTLED = 0.001
 """A motion has settled once it changes by less within ten steps, in voxels of its level (RMS)."""
 
-MOVING = 0.35
-"""Of the total variation, while a motion is estimated: a volume that is flattened asks for another motion."""
+MOVING, COARSEST = 0.6, 3.3
+"""Of the total variation, while a motion is estimated: a volume that is flattened asks for another motion; on
+the coarsest of several levels, one that is not may hold a wrong one."""
 
 FIRST_STEPS = 15
 """Steps of the volume alone from zeros, without which a motion has no gradient."""
@@ -119,7 +120,7 @@ class Runner:
         """Return the state after one more block."""
         began = time.perf_counter()
         stage = self.settings.stages[state.stage - self.offset]
-        level = self._at(stage.coarsen)
+        level = self._at(stage.coarsen, edges=self._counts_edges(stage))
         history = continued(state, lambda: level.applications, self._on_step, began=began)
         volume = state.volumes[VOLUME]
         if stage.fresh and state.block == 0:
@@ -129,8 +130,7 @@ class Runner:
         model = state.model if stage.model is None else model_name(stage.model)
         transforms, params = self._converted(state, stage.model)
         priors = replace(self.settings.priors, bending=self.settings.priors.bending * stage.stiffness)
-        if stage.model is not None and stage.coarsen != self.settings.stages[0].coarsen:
-            priors = replace(priors, total_variation=priors.total_variation * MOVING)
+        priors = replace(priors, total_variation=priors.total_variation * self._variation(stage))
         problem = Problem(level, transforms, priors, self._known_scales(), self.settings.central_step)
         length = self.settings.solver.block
         n_steps = min(length, stage.n_steps - state.block * length)
@@ -200,13 +200,27 @@ class Runner:
         rows = zip(motions, targets, strict=True)
         return targets, tuple(motion.convert(target).params for motion, target in rows)
 
-    def _at(self, coarsen: tuple[int, int, int]) -> Level:
-        if self._level is None or self._level.coarsen != coarsen:
+    def _variation(self, stage: Stage) -> float:
+        """Return the factor of the total variation in a stage."""
+        coarsest = self.settings.stages[0].coarsen
+        if stage.model is None or coarsest == FINEST:
+            return 1.0
+        return COARSEST if stage.coarsen == coarsest else MOVING
+
+    def _counts_edges(self, stage: Stage) -> bool:
+        """Whether rays at sharp edges count less in a stage: not where a stiff motion is only refined."""
+        if stage.model is None or stage.coarsen != FINEST or self.settings.stages[0].coarsen == FINEST:
+            return True
+        return stage.model(self.study.grid).control_spacing_mm is not None
+
+    def _at(self, coarsen: Factors, *, edges: bool = True) -> Level:
+        wanted = coarsen, self.settings.priors.edges if edges else 0.0
+        if self._level is None or (self._level.coarsen, self._level.edges) != wanted:
             self._level = level_of(
                 self.study,
                 coarsen,
                 basis=self.settings.basis,
-                priors=self.settings.priors,
+                priors=replace(self.settings.priors, edges=wanted[1]),
                 scales=self._known_scales(),
             )
         return self._level

@@ -61,7 +61,15 @@ def scales_of(study: Study, priors: Priors) -> Scales:
 
 def level_of(study: Study, coarsen: Factors, *, basis: Basis, priors: Priors, scales: Scales) -> Level:
     """Return a level with what voxels cannot explain, and what is not known of exposures, counted in."""
-    return Level(study, coarsen, basis=basis, mismatches=scales.mismatches, offset=priors.offset)
+    return Level(
+        study,
+        coarsen,
+        basis=basis,
+        sigmas=scales.sigmas,
+        mismatches=scales.mismatches,
+        edges=priors.edges,
+        offset=priors.offset,
+    )
 
 
 def _sigma(visit: Visit) -> float:

@@ -25,7 +25,7 @@ LADDER: tuple[Model, ...] = (Translation, Rigid, Affine)
 SOFTENING = (10.0, 3.0)
 """Factors of the bending energy in the first stages of a model with control points."""
 
-FIRST_STEPS, LATTICE_STEPS, LEVEL_STEPS, LAST_STEPS = 25, 150, 100, 60
+FIRST_STEPS, LATTICE_STEPS, LEVEL_STEPS, LAST_STEPS = 25, 150, 100, 300
 """Steps of motion and volume, at most: of a model that others follow, of one with control points at each
 stiffness, of a level, and of the finest level without control points."""
 

@@ -37,7 +37,7 @@ class Coupled:
     """
 
     memory: int = 20
-    block: int = 150
+    block: int = 500
 
     def __post_init__(self) -> None:
         check_counts("Coupled", memory=self.memory, block=self.block)
