@@ -6,9 +6,11 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.methods.detector_filter import spline_filtered, voxel_shadow
+from duotomo.methods.detector_filter import change_over, spline_filtered, voxel_shadow
 from duotomo.operators import Projector, SplineBasis
 from tests.cases.scans import arc, one_view
 from tests.cases.transforms import centers_mm, normal
@@ -122,3 +124,39 @@ def test_a_projection_of_the_smoothed_volume_is_the_smoothed_projection(tilt_deg
     # Of 5 % that the spline changes, 3 % and 2 % are left: 0.031 and 0.018.
     assert float((filtered - expected).norm()) < most * float((expected - views).norm())
     assert float((expected - views).norm()) > 0.05 * float(views.norm())
+
+
+slopes = st.floats(-2.0, 2.0)
+widths = st.floats(0.3, 8.0)
+
+
+@given(slopes, slopes, widths, widths, st.tuples(st.integers(1, 3), st.integers(2, 9), st.integers(2, 9)))
+@settings(max_examples=50)
+def test_a_ramp_changes_by_its_slope_times_the_width(
+    along_v: float, along_u: float, width_v: float, width_u: float, shape: tuple[int, int, int]
+) -> None:
+    """Everywhere, also at the edges of the detector, where differences are one-sided."""
+    v, u = (torch.arange(n, dtype=DOUBLE) for n in shape[1:])
+    ramp = (along_v * v[:, None] + along_u * u).expand(shape)
+    expected = math.hypot(along_v * width_v, along_u * width_u)
+    torch.testing.assert_close(
+        change_over(ramp, (width_v, width_u)), torch.full(shape, expected, dtype=DOUBLE), atol=1e-9, rtol=1e-9
+    )
+
+
+def test_one_row_of_pixels_does_not_change_across() -> None:
+    row = normal((2, 1, 5), seed=0)
+    torch.testing.assert_close(change_over(row, (9.0, 1.0)), change_over(row, (1.0, 1.0)))
+
+
+@given(st.integers(0, 99))
+@settings(max_examples=20)
+def test_pixels_that_are_not_used_change_nothing(seed: int) -> None:
+    views, other, drawn = (normal((2, 6, 7), seed=seed + more) for more in (0, 100, 200))
+    used = drawn > -0.5
+    changes = [change_over(torch.where(used, views, 1e3 * junk), (2.0, 3.0), used) for junk in (views, other)]
+    assert torch.equal(*changes)
+    # Where all neighbours are used, nothing is left out.
+    around = torch.nn.functional.pad(used.double(), (1, 1, 1, 1), value=1.0)
+    whole = torch.nn.functional.avg_pool2d(around, 3, stride=1) == 1
+    torch.testing.assert_close(changes[0][whole], change_over(views, (2.0, 3.0))[whole])

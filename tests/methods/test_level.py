@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import Study, Visit
+from duotomo.methods.detector_filter import change_over, voxel_shadow
 from duotomo.methods.level import UNEXPLAINED, Basis, Level, block_mean, coarsening, resampled
 from duotomo.methods.schedule import LEAST_VOXELS, pyramid
 from duotomo.operators import Projector
@@ -135,6 +136,65 @@ def test_pixels_are_combined_up_to_the_shadow_of_a_voxel(
     assert level.visits[0].acquisition == scan.bin(expected)
     # With voxels as the basis, pixels stay as they are at full resolution.
     assert Level(Study(grid=grid, visits=(visit,)), (1, 1, 1)).visits[0].acquisition == scan
+
+
+def test_a_visit_with_finer_voxels_holds_no_more_than_the_volume_shows() -> None:
+    """Its pixels are combined and smoothed by the voxels of the volume, which has no finer detail."""
+    visit = seen()
+    own = replace(
+        visit, grid=VolumeGrid(shape=(42, 42, 48), spacing_mm=(1.0, 1.0, 1.0), center_mm=GRID.center_mm)
+    )
+    level = Level(Study(grid=GRID, visits=(visit, own)), (1, 1, 1), basis="spline")
+    plain, finer = level.visits
+    assert finer.acquisition == plain.acquisition
+    torch.testing.assert_close(finer.projections, plain.projections)
+    assert level.grids[1].spacing_mm == (1.0, 1.0, 1.0)
+
+
+@given(st.floats(0.01, 1.0), st.floats(0.001, 0.1), bases, st.booleans())
+@settings(max_examples=20)
+def test_rays_at_edges_count_less(edges: float, sigma: float, basis: Basis, weighs: bool) -> None:
+    """`1 / (v + (edges c)^2)`: v the variance without, c the change over the shadow of a voxel."""
+    visit = weighted(n_unused=40) if weighs else seen(dtype=torch.float64)
+    of = Study(grid=GRID, visits=(visit,))
+    less, plain = (
+        Level(of, (2, 2, 2), basis=basis, sigmas=[sigma], mismatches=[0.01], edges=share)
+        for share in (edges, 0.0)
+    )
+    (one,), (other,) = less.visits, plain.visits
+    assert torch.equal(one.projections, other.projections)
+    assert one.weights is not None
+    used = None if other.weights is None else other.weights > 0
+    change = change_over(other.projections, voxel_shadow(other.acquisition, less.grids[0]), used)
+    if other.weights is None:
+        variance = torch.full_like(change, plain.noises[0] ** 2)
+        used = torch.ones_like(change, dtype=torch.bool)
+    else:
+        variance = 1 / other.weights
+    assert used is not None
+    expected = torch.where(used, 1 / (variance + (edges * change) ** 2), 0.0)
+    torch.testing.assert_close(one.weights, expected)
+    assert less.noises == [1.0]
+
+
+def test_without_noise_nothing_says_what_an_edge_costs() -> None:
+    level = Level(study(), (1, 1, 1), basis="spline", edges=0.1)
+    assert level.visits[0].weights is None
+
+
+@pytest.mark.parametrize("edges", [0.0, 0.1])
+def test_rays_that_are_left_out_have_no_weight(edges: float) -> None:
+    """The others keep theirs, and the weight of total variation its meaning."""
+    of = study(shifted(3.0, 0.0, 0.0), dtype=torch.float64)
+    level, whole = (Level(of, (1, 1, 1), sigmas=[0.1, 0.2], edges=edges) for _ in range(2))
+    out = [torch.zeros_like(visit.projections, dtype=torch.bool) for visit in level.visits]
+    out[0][:, :3] = True
+    level.leave_out(out)
+    for visit, before, gone, sigma in zip(level.visits, whole.visits, out, (0.1, 0.2), strict=True):
+        weights = torch.full_like(visit.projections, sigma**-2) if before.weights is None else before.weights
+        assert visit.weights is not None
+        torch.testing.assert_close(visit.weights, weights.masked_fill(gone, 0.0))
+    assert level.noises == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("coarsen", [(1, 1, 1), (2, 2, 2), (1, 2, 2)])
