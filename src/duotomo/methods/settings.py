@@ -108,7 +108,7 @@ class Settings:
     solver: Coupled | Alternating = field(default_factory=Coupled)
     priors: Priors = field(default_factory=Priors)
     initial_guess: bool = True
-    tolerance: float = 1e-5
+    tolerance: float = 5e-6
     basis: Basis = "spline"
     stiffer: tuple[Stage, ...] = ()
     central_step: float | None = None
