@@ -18,7 +18,7 @@ from duotomo.methods import Study, Visit
 from duotomo.objectives import photon_weights
 from duotomo.transforms import Affine, Motion, target_registration_error
 
-SPLITS = {"development": "ACGK", "frozen": "HIMO"}
+SPLITS = {"development": "ACGKO", "frozen": "HIM"}
 """Patients by the first letter of a case's name."""
 
 AFFINE_KINDS = ("small", "large")

@@ -14,11 +14,12 @@ from duotomo.methods.scales import Scales
 from duotomo.methods.study import Study
 from duotomo.transforms import Model, Motion
 
-MOST, MOST_AT_MM = 200.0, 4.0
+MOST, MOST_AT_MM = 10.0, 4.0
 """The largest score of a motion that needs no control points, for voxels up to so large.
 
-On breasts of four women, at 3 and 4 mm affine motions had scores up to 91, others from 284 on; at 6 mm up to
-62, and from 154 on; at 8 mm up to 27, and from 50 on. The limit falls with the square of larger edges.
+On breasts of five women at 4 mm, 33 affine motions had scores up to 8.3; 38 others from 16.6 on, but for two of
+which the chest wall had hidden more than half of a small breast: 4.9 and 5.9. The limit falls with the square
+of larger edges.
 """
 
 SEEN = 0.05
@@ -32,9 +33,10 @@ class ModelChoice:
     Parameters
     ----------
     score : float
-        Mean over the parameters of `g^2 / (s^2 H)`: g the slope of the misfit along each, H its curvature
-        and s^2 the mean square of the residuals. About 1 where the residuals are white; as many times larger
-        as control points would explain more of them than noise can.
+        Median over the parameters of `g^2 / (s^2 H)`: g the slope of the misfit along each, H its curvature
+        and s^2 the mean square of the residuals. About 0.5 where the residuals are white; as many times
+        larger as control points would explain more of them than noise can. A mean would follow the few
+        points at the edge of what is seen, and grow with the breast.
     limit : float
         The largest score of a motion without control points.
     """
@@ -94,6 +96,6 @@ def model_choice(
     scores = []
     for slope, curvature in zip(slopes, motion_curvatures(misfit, volume, params), strict=True):
         seen = curvature.diagonal > SEEN * curvature.diagonal.max()
-        scores.append(float((slope[seen].square() / curvature.diagonal[seen]).mean()) / mean_square)
+        scores.append(float((slope[seen].square() / curvature.diagonal[seen]).median()) / mean_square)
     edge_mm = max(level.grid.spacing_mm)
     return ModelChoice(score=max(scores), limit=MOST * min(1.0, MOST_AT_MM / edge_mm) ** 2)
