@@ -20,7 +20,7 @@ from duotomo.solvers import Status
 Use = Literal["both", "reference"]
 """Whose volume predicts the reference visit better: that of both visits, or that of the reference alone."""
 
-UNEXPLAINED, WORSE = 1.33, 1.1
+UNEXPLAINED, WORSE = 1.33, 1.2
 """Residuals of all visits together, relative to those of one visit alone: of the rays that were fitted, above
 which one volume and the motion found do not explain all visits; and of rays that were held back, above which
 the visits hardly show one breast."""
