@@ -260,6 +260,10 @@ def main() -> None:
     parser.add_argument("--changes", type=lambda text: text.split(","), default=[*CHANGES, *OTHERS])
     parser.add_argument("--json", type=Path, help="write the rows here, after every one")
     options = parser.parse_args()
+    if unknown := [change for change in options.changes if change not in {**CHANGES, **OTHERS}]:
+        parser.error(
+            f"--changes: expected some of {', '.join([*CHANGES, *OTHERS])}; got {', '.join(unknown)}"
+        )
     print(f"{'case':16s} {'change':15s} trusted named {'s':>6s} {'TRE mm':>6s}  failed")
     rows: list[Row] = []
     for row in _rows(options.folder, options.cases, options):

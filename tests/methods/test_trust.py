@@ -296,7 +296,8 @@ def test_a_volume_that_predicts_the_reference_worse_is_not_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "fit_ratio", "cause"), [(0.95, 1.8, "more freedom"), (1.3, 1.1, "same breast")]
+    ("ratio", "fit_ratio", "cause"),
+    [(0.95, 1.8, "more freedom"), (0.95, 1.8, "same breast, the same side"), (1.3, 1.1, "same breast")],
 )
 def test_rays_that_are_not_explained_name_the_likely_cause(
     ratio: float, fit_ratio: float, cause: str, monkeypatch: pytest.MonkeyPatch

@@ -17,9 +17,8 @@ from duotomo.transforms import Model, Motion
 MOST, MOST_AT_MM = 10.0, 4.0
 """The largest score of a motion that needs no control points, for voxels up to so large.
 
-On breasts of five women at 4 mm, 33 affine motions had scores up to 8.3; 38 others from 16.6 on, but for two of
-which the chest wall had hidden more than half of a small breast: 4.9 and 5.9. The limit falls with the square
-of larger edges.
+On breasts of five women at 4 mm, 33 affine motions had scores up to 8.3; 38 others from 16.6 on, but for two,
+4.9 and 5.9, of small breasts of which the chest wall hid half. The limit falls with the square of the edges.
 """
 
 SEEN = 0.05

@@ -12,7 +12,7 @@ from duotomo.methods.schedule import LADDER, Stage, check_counts, stages_of
 from duotomo.methods.study import Study
 from duotomo.transforms import Affine, BSpline, Model
 
-N_STEPS = 2000
+N_STEPS = 4000
 """Steps that finish the volume at full resolution, at most."""
 
 AUTOMATIC_MM = 22.0

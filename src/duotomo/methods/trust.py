@@ -180,7 +180,8 @@ def _explained(rows: Sequence[HeldBack], *, predicted: bool) -> Check:
     text = f"All visits together leave {value:.2f} times the residual of one visit alone"
     passed = value <= UNEXPLAINED
     text += "." if passed else ": the motion found does not explain them."
-    text += " Try a model with more freedom." if predicted and not passed else ""
+    if predicted and not passed:
+        text += " Do the visits show the same breast, the same side? If so, try a model with more freedom."
     return Check(name="explained rays", passed=passed, value=value, limit=UNEXPLAINED, text=text)
 
 
