@@ -189,7 +189,7 @@ def version_1_repr(settings: Settings) -> str | None:
     -------
     str or None
         None if version 1 had no such settings: other models of motion, splines as the basis of the volume,
-        offsets of the views, or a choice between two models.
+        offsets of the views, edges that count less, or a choice between two models.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def version_1_repr(settings: Settings) -> str | None:
     >>> version_1_repr(Settings.plain(Velocity.spaced(25.0))) is None
     True
     """
-    if settings.basis != "voxel" or settings.priors.offset != 0 or settings.stiffer:
+    if settings.basis != "voxel" or settings.priors.offset or settings.priors.edges or settings.stiffer:
         return None
     priors = ", ".join(f"{name}={getattr(settings.priors, name)!r}" for name in _PRIORS)
     stages = [_stage(stage) for stage in settings.stages]

@@ -119,8 +119,9 @@ class Runner:
     def _advance(self, state: State) -> State:
         """Return the state after one more block."""
         began = time.perf_counter()
-        stage = self.settings.stages[state.stage - self.offset]
-        level = self._at(stage.coarsen, edges=self._counts_edges(stage))
+        number = state.stage - self.offset
+        stage = self.settings.stages[number]
+        level = self._at(stage.coarsen, edges=self._counts_edges(number))
         history = continued(state, lambda: level.applications, self._on_step, began=began)
         volume = state.volumes[VOLUME]
         if stage.fresh and state.block == 0:
@@ -207,9 +208,11 @@ class Runner:
             return 1.0
         return COARSEST if stage.coarsen == coarsest else MOVING
 
-    def _counts_edges(self, stage: Stage) -> bool:
-        """Whether rays at sharp edges count less in a stage: not where a stiff motion is only refined."""
-        if stage.model is None or stage.coarsen != FINEST or self.settings.stages[0].coarsen == FINEST:
+    def _counts_edges(self, number: int) -> bool:
+        """Whether rays at sharp edges count less in a stage: not where a stiff motion is refined last."""
+        stage, earlier = self.settings.stages[number], self.settings.stages[:number]
+        refined = stage.coarsen == FINEST and any(one.model == stage.model for one in earlier)
+        if stage.model is None or not refined:
             return True
         return stage.model(self.study.grid).control_spacing_mm is not None
 

@@ -110,7 +110,7 @@ def settings_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model
 
 def _known_then(content: Mapping[str, Any]) -> dict[str, float]:
     """Return the values of priors that settings of before 0.2 did not have."""
-    return {} if "offset" in content["priors"] else {"offset": 0.0}
+    return {name: 0.0 for name in ("offset", "edges") if name not in content["priors"]}
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
