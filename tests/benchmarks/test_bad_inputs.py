@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,3 +93,12 @@ def test_a_failed_check_stands_in_its_line_with_value_and_limit() -> None:
         "failed": [{"name": "views together", "value": 5.9, "limit": 0.7}],
     }
     assert "views together 5.9 (limit 0.7)" in line(row)
+
+
+def test_a_change_that_there_is_not_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["bad_inputs", "cases", "--changes", "untouched,upside_down"])
+    with pytest.raises(SystemExit):
+        bad_inputs.main()
+    assert re.search(r"expected some of untouched, .*; got upside_down", capsys.readouterr().err)
