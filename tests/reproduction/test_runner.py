@@ -209,8 +209,8 @@ def test_rows_of_other_settings_are_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_rows_of_version_1_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Version 1 had voxels as the basis, and took exposures as known.
-    old = replace(SETTINGS, basis="voxel", priors=replace(SETTINGS.priors, offset=0.0))
+    # Version 1 had voxels as the basis, counted edges like other rays, and took exposures as known.
+    old = replace(SETTINGS, basis="voxel", priors=replace(SETTINGS.priors, edges=0.0, offset=0.0))
     monkeypatch.setattr("tests.reproduction.tiny.SETTINGS", old)
     first, _ = run(Counted(), tmp_path)
     for path in tmp_path.glob("case_*/*.json"):
