@@ -41,13 +41,13 @@ def short(method: ComparedMethod) -> ComparedMethod:
 
 
 def real_methods(plan: Plan) -> SetUp:
-    sequential, _, simultaneous = staged_methods(GRID, Affine)
+    sequential, _, simultaneous = staged_methods(plan, GRID, Affine)
     return SetUp(
         about={"grid": repr(GRID)},
         n_cases=2,
         make=lambda number: tiny_case(number, seed=None if plan.level is DataLevel.AS_PUBLISHED else number),
         shown=1,
-        methods=tuple(map(short, (sequential, simultaneous, oracle(GRID, Affine)))),
+        methods=tuple(map(short, (sequential, simultaneous, oracle(plan, GRID, Affine)))),
     )
 
 

@@ -12,12 +12,14 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid, paper
 from duotomo.methods import Settings, Study, Visit, simultaneous
 from duotomo.methods.initial_guess import initial_translations_mm
-from duotomo.methods.multi_start import multi_start
+from duotomo.methods.multi_start import as_begun, multi_start
 from duotomo.methods.runner import Runner
 from duotomo.methods.settings import Stage
 from duotomo.operators import Projector
+from duotomo.reproduction.plan import DataLevel, Plan
+from duotomo.reproduction.shepp_logan import SHEPP_LOGAN
 from duotomo.solvers import Step
-from duotomo.transforms import Affine, Rigid, Translation
+from duotomo.transforms import Affine, BSpline, Rigid, Translation, model_name
 
 GRID = VolumeGrid.on_detector((16, 16, 16), (4.0, 4.0, 4.0))
 SCAN = paper().bin(2)
@@ -129,3 +131,26 @@ def test_a_guess_like_the_identity_is_tried_once() -> None:
     runner = Runner(case, settings(COARSE))
     assert state.stage == 1
     assert state.applications == runner.run(runner.first_state()).applications
+
+
+def test_control_points_decide_what_comes_before_them() -> None:
+    """A rigid and an affine model turn a nearly round body far; control points explain it from rest."""
+    set_up = SHEPP_LOGAN.set_up(Plan(level=DataLevel.AS_PUBLISHED, quick=True))
+    case, how = set_up.make(3), next(one for one in set_up.methods if one.name == "simultaneous").settings
+    state = multi_start(case.study, how)
+    later = as_begun(how, state).stages[state.stage :]
+    assert state.model == model_name(Translation)
+    assert {one.model for one in later} == {how.stages[-2].model, Translation, None}
+
+
+def test_an_affine_start_goes_on_with_its_own_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duotomo.methods.multi_start.LEVEL_STEPS", 5)
+    coarse = [replace(COARSE, model=model, n_steps=5, fresh=True) for model in (Translation, Affine, Affine)]
+    how = settings(*coarse, replace(FINE, model=BSpline.shaped((4, 4, 4))))
+    told: list[Step] = []
+    state = multi_start(study(3), how, told.append)
+    assert (state.model, state.stage) == (model_name(Affine), 2)
+    assert as_begun(how, state) == how
+    assert any(step.what.startswith("bspline") for step in told)
+    assert not any(step.what.startswith("bspline") for step in state.history)
+    assert state.applications > len(told)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
 from duotomo.errors import GeometryError
 from duotomo.methods.initial_guess import initial_translations_mm
 from duotomo.methods.runner import Runner
-from duotomo.methods.schedule import Stage
+from duotomo.methods.schedule import LEVEL_STEPS, SOFTENING, Stage
 from duotomo.methods.settings import Settings
 from duotomo.methods.state import State
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
 from duotomo.solvers.history import OnStep
+from duotomo.transforms import model_name
 
 
 def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None) -> State:
@@ -27,12 +28,47 @@ def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None)
     identity without those between the first and the last. All run through the stages on the coarsest grid
     but the last of these, where a step costs little. Without such stages only one start is used. The cost of
     all starts counts, the history is that of the best one.
+
+    A body that is nearly round can be turned far by a rigid or an affine model, to explain a little of what
+    only control points explain. Where control points follow, a stage with them is tried after the best start
+    and after the first model alone, and what leads to the lower objective goes on; `as_begun` are its stages.
     """
     coarse = _first_stages(settings)
     if not (coarse and settings.initial_guess and study.moving):
         return Runner(study, settings).first_state()
+    tried = _run_all(study, settings, _starts(study, coarse), on_step)
+    best = replace(_best(tried), stage=len(coarse))
+    lattice = _lattice_after(study, settings, coarse)
+    if lattice is not None:
+        first = _run_all(study, settings, _of_first_model(study, coarse), on_step)
+        begun = [best, replace(_best(first), stage=len(coarse))]
+        trial = replace(settings, stages=(*coarse, lattice))
+        ended = [Runner(study, trial, on_step=on_step).run(state) for state in begun]
+        best = begun[ended.index(_best(ended))]
+        tried = [*tried, *first, *(_cost_since(*pair) for pair in zip(begun, ended, strict=True))]
+    return replace(
+        best,
+        applications=sum(state.applications for state in tried),
+        seconds=sum(state.seconds for state in tried),
+    )
+
+
+def as_begun(settings: Settings, state: State) -> Settings:
+    """Return the settings whose stages a state goes on with: where only the first model began, that one."""
+    first, number = settings.stages[0].model, state.stage
+    if first is None or number == 0 or number >= len(settings.stages) or state.model != model_name(first):
+        return settings
+    stiffer = settings.stages[number - 1].model
+    stages = (replace(one, model=first) if one.model == stiffer else one for one in settings.stages)
+    return replace(settings, stages=tuple(stages))
+
+
+def _run_all(
+    study: Study, settings: Settings, starts: Iterable[tuple[tuple[Stage, ...], bool]], on_step: OnStep | None
+) -> list[State]:
+    """Return the state that each start ends in; raise if the visits share no volume after the first one."""
     tried: list[State] = []
-    for number, (stages, guess) in enumerate(_starts(study, coarse)):
+    for number, (stages, guess) in enumerate(starts):
         try:
             runner = Runner(study, replace(settings, stages=stages, initial_guess=guess), on_step=on_step)
             tried.append(runner.run(runner.first_state()))
@@ -40,13 +76,30 @@ def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None)
             # The visits share no volume unless they are moved.
             if number == 0:
                 raise
+    return tried
+
+
+def _best(tried: Sequence[State]) -> State:
     finished = [state for state in tried if state.status is not Status.DIVERGED]
-    best = min(finished, key=lambda state: state.history[-1].objective, default=tried[0])
-    return replace(
-        best,
-        stage=len(coarse),
-        applications=sum(state.applications for state in tried),
-        seconds=sum(state.seconds for state in tried),
+    return min(finished, key=lambda state: state.history[-1].objective, default=tried[0])
+
+
+def _cost_since(begun: State, ended: State) -> State:
+    """Return a state with what it cost since another one."""
+    applications, seconds = ended.applications - begun.applications, ended.seconds - begun.seconds
+    return replace(ended, applications=applications, seconds=seconds)
+
+
+def _lattice_after(study: Study, settings: Settings, coarse: tuple[Stage, ...]) -> Stage | None:
+    """Return a stage of the control points that follow several models without, on the coarsest grid."""
+    if settings.stiffer or coarse[-1].model == coarse[0].model:
+        return None
+    later = (one.model for one in settings.stages[len(coarse) :] if one.model is not None)
+    model = next((one for one in later if one(study.grid).control_spacing_mm is not None), None)
+    if model is None or model == coarse[-1].model:
+        return None
+    return Stage(
+        coarsen=coarse[0].coarsen, model=model, n_steps=LEVEL_STEPS, fresh=True, stiffness=SOFTENING[0]
     )
 
 
@@ -61,12 +114,21 @@ def _first_stages(settings: Settings) -> tuple[Stage, ...]:
 
 def _starts(study: Study, coarse: tuple[Stage, ...]) -> Iterator[tuple[tuple[Stage, ...], bool]]:
     """Yield stages and whether to begin with the initial guess: those of each start."""
-    guesses = (True, False) if _differ(study, coarse[0]) else (True,)
     yield coarse, True
     direct = (coarse[0], *coarse[-1:]) if len(coarse) > 2 else coarse
-    for guess in guesses:
+    for guess in _guesses(study, coarse[0]):
         if direct != coarse or not guess:
             yield direct, guess
+
+
+def _of_first_model(study: Study, coarse: tuple[Stage, ...]) -> Iterator[tuple[tuple[Stage, ...], bool]]:
+    """Yield the same for starts with the first model only."""
+    for guess in _guesses(study, coarse[0]):
+        yield coarse[:1], guess
+
+
+def _guesses(study: Study, stage: Stage) -> tuple[bool, ...]:
+    return (True, False) if _differ(study, stage) else (True,)
 
 
 def _differ(study: Study, stage: Stage) -> bool:

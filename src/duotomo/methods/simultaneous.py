@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from duotomo.methods.multi_start import multi_start
+from duotomo.methods.multi_start import as_begun, multi_start
 from duotomo.methods.result import Result
 from duotomo.methods.runner import VOLUME, Runner
 from duotomo.methods.schedule import Stage
@@ -57,6 +57,8 @@ def simultaneous(
     state = (checkpoint.load() if checkpoint else None) or multi_start(study, settings, on_step)
     if settings.stiffer:
         settings, state = _chosen(study, settings, state, on_step, checkpoint)
+    else:
+        settings = as_begun(settings, state)
     runner = Runner(study, settings, on_step=on_step, checkpoint=checkpoint)
     state = runner.run(state)
     return Result.of_state("simultaneous", study, state, runner.motions(state), state.volumes[VOLUME])

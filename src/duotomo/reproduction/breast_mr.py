@@ -37,8 +37,6 @@ AIR_VOXELS = 4
 PATIENTS = ("A", "C")
 REAL_SPACING_MM = 1.2
 NIPPLE_MM = 3.0
-N_STEPS, QUICK_N_STEPS = 400, 120
-"""At full resolution, at most: breasts take longer than rings."""
 
 
 @lru_cache(maxsize=1)
@@ -126,8 +124,7 @@ def _at(plan: Plan) -> SetUp:
         f"translations up to {MODERATE.translation_mm:g} mm",
     }
     # Settings depend on the grid; that of the women differs a little, in the number of voxels only.
-    n_steps = QUICK_N_STEPS if plan.quick else N_STEPS
-    methods = compared_methods(plan, _body(plan, 1)[1], Affine, n_steps=n_steps)
+    methods = compared_methods(plan, _body(plan, 1)[1], Affine)
     return SetUp(about=about, n_cases=n_cases, make=make, shown=min(8, n_cases), methods=methods)
 
 

@@ -18,14 +18,16 @@ from duotomo.methods import (
     simultaneous,
     with_known_motion,
 )
+from duotomo.methods.settings import N_STEPS
+from duotomo.objectives import SumOfSquares
 from duotomo.reproduction.case import Case
 from duotomo.reproduction.plan import DataLevel, Plan
 from duotomo.solvers.history import OnStep
 from duotomo.transforms import Model
 from duotomo.transforms.models import LatticeModel
 
-N_STEPS = 120
-"""At full resolution, at most, unless an experiment needs more."""
+QUICK_N_STEPS = 120
+"""At full resolution, at most, of experiments of reduced size; others have as many as need be."""
 
 UNBROKEN = 200
 """Steps of the iterative method before an update, in stages that have so many."""
@@ -68,9 +70,13 @@ class ComparedMethod:
 
 
 def _sequential(
-    case: Case, settings: Settings, on_step: OnStep | None, checkpoint: Checkpoint | None
+    case: Case,
+    settings: Settings,
+    on_step: OnStep | None,
+    checkpoint: Checkpoint | None,
+    **options: Any,
 ) -> Result:
-    return sequential(case.study, settings, on_step=on_step, checkpoint=checkpoint)
+    return sequential(case.study, settings, on_step=on_step, checkpoint=checkpoint, **options)
 
 
 def _simultaneous(
@@ -94,10 +100,10 @@ def _iterative(
 
 
 def staged_methods(
-    grid: VolumeGrid, model: Model, *, suffix: str = "", n_steps: int = N_STEPS
+    plan: Plan, grid: VolumeGrid, model: Model, *, suffix: str = ""
 ) -> tuple[ComparedMethod, ...]:
-    """Return our three methods with one model. n_steps: at full resolution, at most."""
-    settings = Settings.staged(grid, model, n_steps=n_steps)
+    """Return our three methods with one model."""
+    settings = _staged(plan, grid, model)
     tail = f"-{suffix}" if suffix else ""
     words = f", {suffix}" if suffix else ""
 
@@ -120,6 +126,10 @@ def staged_methods(
     )
 
 
+def _staged(plan: Plan, grid: VolumeGrid, model: Model) -> Settings:
+    return Settings.staged(grid, model, n_steps=QUICK_N_STEPS if plan.quick else N_STEPS)
+
+
 def without_iterative(methods: Sequence[ComparedMethod]) -> tuple[ComparedMethod, ...]:
     """Return all methods but the iterative ones: with a B-spline, every update would invert it."""
     return tuple(method for method in methods if method.family != "iterative")
@@ -131,34 +141,37 @@ def _in_turns(settings: Settings) -> Settings:
     Long turns on one visit's data forget what the other has brought in; short ones from the start never
     converge, since every turn begins its quasi-Newton memory anew.
     """
-    last = settings.stages[-1]
-    stiffness = TURN_STIFFNESS if isinstance(last.model, LatticeModel) else 1.0
-    turn = replace(last, n_steps=STEPS_OF_TURN, stiffness=stiffness)
-    return replace(settings, stages=(*settings.stages, *(turn,) * N_TURNS))
+    # The last stage finishes the volume, and has no model.
+    *before, last = settings.stages
+    model = before[-1].model
+    stiffness = TURN_STIFFNESS if isinstance(model, LatticeModel) else 1.0
+    finish = replace(last, n_steps=min(last.n_steps, 2 * UNBROKEN))
+    turn = replace(last, model=model, n_steps=STEPS_OF_TURN, stiffness=stiffness)
+    return replace(settings, stages=(*before, finish, *(turn,) * N_TURNS))
 
 
 def compared_methods(
-    plan: Plan, grid: VolumeGrid, model: Model, *, n_steps: int = N_STEPS, with_iterative: bool = False
+    plan: Plan, grid: VolumeGrid, model: Model, *, with_iterative: bool = False
 ) -> tuple[ComparedMethod, ...]:
     """Return our methods and the oracle; as published, the paper's own algorithms before them.
 
-    n_steps: of ours, at full resolution. with_iterative: as in `plain_methods`.
+    with_iterative: as in `plain_methods`.
     """
-    ours = (*staged_methods(grid, model, n_steps=n_steps), oracle(grid, model, n_steps=n_steps))
+    ours = (*staged_methods(plan, grid, model), oracle(plan, grid, model))
     if plan.level is not DataLevel.AS_PUBLISHED:
         return ours
     n_total = 100 if plan.quick else 1000
     return (*plain_methods(model, n_total=n_total, with_iterative=with_iterative), *ours)
 
 
-def oracle(grid: VolumeGrid, model: Model, *, n_steps: int = N_STEPS) -> ComparedMethod:
+def oracle(plan: Plan, grid: VolumeGrid, model: Model) -> ComparedMethod:
     """Return our solver, told the true motion: what the data allow."""
     return ComparedMethod(
         name="known-motion",
         label="known motion",
         family="known motion",
         origin="ours",
-        settings=Settings.staged(grid, model, n_steps=n_steps),
+        settings=_staged(plan, grid, model),
         run=_known,
     )
 
@@ -183,13 +196,15 @@ def plain_methods(
             name=name, label=label, family=family, origin="paper", settings=settings, run=run
         )
 
-    in_turns = partial(_iterative, volume_steps=n_volume, motion_steps=n_motion)
+    # The paper registers by the sum of squared differences.
+    in_turns = partial(_iterative, volume_steps=n_volume, motion_steps=n_motion, misfit=SumOfSquares)
     between = [plain("iterative", in_turns)] if with_iterative else []
-    return plain("sequential", _sequential), *between, plain("simultaneous", _simultaneous)
+    one_by_one = partial(_sequential, misfit=SumOfSquares)
+    return plain("sequential", one_by_one), *between, plain("simultaneous", _simultaneous)
 
 
 def splits(
-    grid: VolumeGrid, model: Model, n_total: int, turns: Sequence[tuple[int, int]]
+    plan: Plan, grid: VolumeGrid, model: Model, n_total: int, turns: Sequence[tuple[int, int]]
 ) -> tuple[ComparedMethod, ...]:
     """Return the paper's alternation with turns of unlike lengths, and our coupled method beside them.
 
@@ -211,4 +226,4 @@ def splits(
         )
         for n_volume, n_motion in turns
     )
-    return (*plain, staged_methods(grid, model)[-1])
+    return (*plain, staged_methods(plan, grid, model)[-1])

@@ -36,9 +36,6 @@ CONTROL_MM = 10.0
 N_REAL, REAL_SPACING_MM, FRONT_MM, SIDE_MM = 3, 0.4, 6.0, 10.0
 FIRST_SEED = 3000
 
-N_STEPS = 200
-"""At full resolution, at most."""
-
 Floats = NDArray[np.float64]
 
 
@@ -142,11 +139,10 @@ def _scans(plan: Plan, grid: VolumeGrid, moving_grid: VolumeGrid, number: int) -
 def _methods(plan: Plan, grid: VolumeGrid) -> tuple[ComparedMethod, ...]:
     n_z, n_y, n_x = (round(size / CONTROL_MM) + 3 for size in grid.size_mm)
     affine, spline = Affine, BSpline.shaped((n_z, n_y, n_x))
-    n_steps = 60 if plan.quick else N_STEPS
     methods = (
-        *staged_methods(grid, affine, suffix="affine", n_steps=n_steps),
-        *without_iterative(staged_methods(grid, spline, suffix="bspline", n_steps=n_steps)),
-        oracle(grid, spline, n_steps=n_steps),
+        *staged_methods(plan, grid, affine, suffix="affine"),
+        *without_iterative(staged_methods(plan, grid, spline, suffix="bspline")),
+        oracle(plan, grid, spline),
     )
     if plan.level is not DataLevel.AS_PUBLISHED:
         return methods

@@ -174,7 +174,7 @@ def _at(plan: Plan) -> SetUp:
         "motion": "the first random motion of toroid-simultaneous",
         "steps": f"{n_total} in all, of volume and motion together, split into turns",
     }
-    methods = splits(setting.grid, Affine, n_total, chosen)
+    methods = splits(plan, setting.grid, Affine, n_total, chosen)
     return SetUp(about=about, n_cases=1, make=make, shown=1, methods=methods)
 
 
