@@ -8,13 +8,15 @@ from typing import Annotated
 
 import typer
 
-from duotomo.cli._options import FileScan, Talk, VolumeVoxel
+from duotomo.cli._options import Deidentifying, FileScan, Permissions, Talk, VolumeVoxel
 
 
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A scan, volume, transform, study or result.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="Its suffix says the format.")],
     scan: FileScan,
+    allowed: Permissions,
+    deidentifying: Deidentifying,
     talk: Talk,
     what: Annotated[
         str | None,
@@ -52,6 +54,8 @@ def convert(
         patient_from=patient_from,
         moving_from=moving_from,
         grid_from=grid_from,
+        allowed=allowed,
+        pseudonyms=deidentifying.pseudonyms(),
     )
     talk.wrote(written)
     talk.finish({"status": "done", "files": [str(path) for path in written]})

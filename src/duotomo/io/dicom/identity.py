@@ -8,6 +8,8 @@ import uuid
 from typing import Any, NoReturn
 
 from duotomo.io.dicom.breast_view import BreastView
+from duotomo.io.dicom.comparable import comparable
+from duotomo.io.dicom.deidentification import Pseudonyms, deidentified_attributes
 from duotomo.io.dicom.header import quiet
 from duotomo.io.libraries import pydicom
 from duotomo.io.paths import FileError
@@ -84,7 +86,7 @@ class Identity:
     Identity(hidden)
     """
 
-    __slots__ = ("__attributes", "__breast", "__key")
+    __slots__ = ("__attributes", "__breast", "__deidentified", "__key", "__remark", "__said")
 
     def __init__(self, attributes: Any, *, key: str, breast: BreastView) -> None:
         dataset = pydicom().Dataset()
@@ -97,6 +99,8 @@ class Identity:
         if not dataset.get("StudyInstanceUID"):
             dataset.StudyInstanceUID = _uid(key, "study")
         self.__attributes, self.__key, self.__breast = dataset, key, breast
+        self.__remark, self.__deidentified = "", False
+        self.__said = comparable(dataset, attributes, breast)
 
     @classmethod
     def of(cls, dataset: Any) -> Identity:
@@ -199,8 +203,10 @@ class Identity:
         for element in self.__attributes:
             dataset[element.tag] = copy.deepcopy(element)
 
-    def same_patient(self, other: Identity) -> bool:
-        """Return whether two visits have the same Patient ID, of the same issuer.
+    def agreement(self, other: Identity) -> dict[str, bool | None]:
+        """Return in what two visits agree, without a word of what it is.
+
+        Names may differ in case, and in what pads them.
 
         Parameters
         ----------
@@ -209,17 +215,80 @@ class Identity:
 
         Returns
         -------
-        bool
-            True also if neither has one.
+        dict of str to bool or None
+            By DICOM's keyword: the attributes of the patient, `ImageLaterality` for the side,
+            `ViewCodeSequence` for the view, and `SOPInstanceUID`. None where one visit does not say it.
 
         Examples
         --------
-        >>> Identity.anonymous().same_patient(Identity.anonymous())
-        True
+        >>> agreement = Identity.anonymous().agreement(Identity.anonymous())
+        >>> agreement["PatientID"], agreement["PatientBirthDate"]
+        (True, None)
         """
-        mine, theirs = self.__attributes, other.__attributes
-        names = ("PatientID", "IssuerOfPatientID")
-        return all(str(mine.get(name) or "") == str(theirs.get(name) or "") for name in names)
+        return {
+            name: mine == other.__said[name] if mine and other.__said[name] else None
+            for name, mine in self.__said.items()
+        }
+
+    @property
+    def remark(self) -> str:
+        """What every file written with this identity says of it, "" for nothing."""
+        return self.__remark
+
+    def remarked(self, remark: str) -> Identity:
+        """Return the same identity with a remark that every file written with it carries.
+
+        Parameters
+        ----------
+        remark : str
+            In a few words; nothing in it identifies a patient.
+
+        Returns
+        -------
+        Identity
+            Another object.
+
+        Examples
+        --------
+        >>> Identity.anonymous().remarked("DIFFERENT SIDES").remark
+        'DIFFERENT SIDES'
+        """
+        return self.__with(self.__attributes, self.__key, remark, deidentified=self.__deidentified)
+
+    @property
+    def is_deidentified(self) -> bool:
+        """Whether files written with this identity are made by the standard's confidentiality profile."""
+        return self.__deidentified
+
+    def deidentified(self, pseudonyms: Pseudonyms) -> Identity:
+        """Return a pseudonym of this identity, with other UIDs and without dates.
+
+        Parameters
+        ----------
+        pseudonyms : Pseudonyms
+            One patient, study or visit has one pseudonym with one of these.
+
+        Returns
+        -------
+        Identity
+            By the Basic Application Level Confidentiality Profile of DICOM PS3.15.
+
+        Examples
+        --------
+        >>> scan, result = pydicom().Dataset(), pydicom().Dataset()
+        >>> scan.PatientName, scan.PatientID = "Doe^Jane", "4711"
+        >>> Identity.of(scan).deidentified(Pseudonyms()).put(result)
+        >>> "Doe" in str(result), result.PatientIdentityRemoved
+        (False, 'YES')
+        """
+        study_uid = _uid(pseudonyms.of(self.study_uid), "study")
+        attributes = deidentified_attributes(self.__attributes, pseudonyms, study_uid)
+        return self.__with(attributes, pseudonyms.of(self.__key), self.__remark, deidentified=True)
+
+    def __with(self, attributes: Any, key: str, remark: str, *, deidentified: bool) -> Identity:
+        other = Identity(attributes, key=key, breast=self.__breast)
+        other.__remark, other.__deidentified, other.__said = remark, deidentified, self.__said
+        return other
 
     def __repr__(self) -> str:
         return "Identity(hidden)"
