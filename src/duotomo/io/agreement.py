@@ -153,7 +153,12 @@ class Agreement:
             return tuple(known)
         from duotomo.io.dicom.identity import Identity
 
-        return tuple((one or Identity.anonymous()).remarked(self.remark) for one in known)
+        # Registrations need a frame for each visit, also where both are one scan.
+        twice = any(conflict.kind == "allow_same_scan" for conflict in self.conflicts)
+        return tuple(
+            (one or Identity.anonymous()).remarked(self.remark, again=number if twice else 0)
+            for number, one in enumerate(known)
+        )
 
 
 def compare_visits(

@@ -176,7 +176,8 @@ _STRIDE = 4
 
 def _converged(result: Result) -> Check:
     passed = result.status is Status.CONVERGED
-    text = "The run converged." if passed else f"The run did not converge: {result.reason} Allow more steps."
+    remedy = " Allow more steps." if result.status is Status.STEP_LIMIT else ""
+    text = "The run converged." if passed else f"The run did not converge: {result.reason}{remedy}"
     return Check(name="convergence", passed=passed, value=float(not passed), limit=0.0, text=text)
 
 

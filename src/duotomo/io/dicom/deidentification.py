@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from duotomo.io.dicom.header import code, item
-from duotomo.io.paths import AnyPath, FileError, reason
+from duotomo.io.paths import AnyPath, FileError
 
 LEAST_BYTES, MOST_BYTES = 16, 4096
 """Of a key: fewer could be guessed, more are no key."""
@@ -96,7 +96,7 @@ class Pseudonyms:
                 key = file.read(MOST_BYTES + 1)
         except OSError as error:
             raise FileError(
-                f"Pseudonyms: expected a key in the file {path}; got: {reason(error)}. Check the path."
+                f"Pseudonyms: expected a key in the file {path}; got: {error.strerror}. Check the path."
             ) from error
         return cls(key)
 

@@ -235,13 +235,15 @@ class Identity:
         """What every file written with this identity says of it, "" for nothing."""
         return self.__remark
 
-    def remarked(self, remark: str) -> Identity:
+    def remarked(self, remark: str, *, again: int = 0) -> Identity:
         """Return the same identity with a remark that every file written with it carries.
 
         Parameters
         ----------
         remark : str
             In a few words; nothing in it identifies a patient.
+        again : int
+            Where one scan is several visits: how many of them came before. Each has a frame of its own.
 
         Returns
         -------
@@ -253,7 +255,8 @@ class Identity:
         >>> Identity.anonymous().remarked("DIFFERENT SIDES").remark
         'DIFFERENT SIDES'
         """
-        return self.__with(self.__attributes, self.__key, remark, deidentified=self.__deidentified)
+        key = f"{self.__key} {again}" if again else self.__key
+        return self.__with(self.__attributes, key, remark, deidentified=self.__deidentified)
 
     @property
     def is_deidentified(self) -> bool:
