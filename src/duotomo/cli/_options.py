@@ -85,8 +85,14 @@ Scans = Annotated[ScanOptions, Fields(panels=PANELS)]
 FileScan = Annotated[ScanOptions, Fields(only=GEOMETRY, panels=PANELS)]
 """What can be said of a single file."""
 
-Permissions = Annotated[Allowed, Fields(panels={"allow_different_patients": "Visits that differ"})]
+_DIFFERENT = ("allow_different_patients", "allow_different_sides", "allow_different_views")
+_VISITS = {_DIFFERENT[0]: "Visits that differ"}
+
+Permissions = Annotated[Allowed, Fields(panels=_VISITS)]
 """What visits may be although they do not belong together."""
+
+FilePermissions = Annotated[Allowed, Fields(only=_DIFFERENT, panels=_VISITS)]
+"""In what a file may differ from those that say whose it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
