@@ -133,6 +133,17 @@ def test_a_volume_is_not_given_to_another_patient_unasked(tmp_path: Path) -> Non
     assert pydicom.dcmread(out).SeriesDescription == "duotomo"
 
 
+def test_a_remark_follows_a_result_into_other_files(tmp_path: Path) -> None:
+    assert run("register", tmp_path, {"laterality": "R"}, "--allow-different-sides").code in (0, NOT_TRUSTED)
+    for number, words in enumerate(
+        [("out",), ("out", "--what", "visit_2_to_reference"), ("out/volume.dcm",)]
+    ):
+        copy = tmp_path / f"{number}.dcm"
+        ran = duotomo("convert", tmp_path / words[0], copy, *words[1:], "--deidentify")
+        assert ran.code == 0, ran.err
+        assert pydicom.dcmread(copy).SeriesDescription == "DIFFERENT SIDES: duotomo"
+
+
 def test_paths_are_kept_in_the_settings_file_alone(tmp_path: Path) -> None:
     paths = write_visits(tmp_path)
     words = ("joint", *paths, *QUICK, "--voxel", "6,6,6", "--keep-paths", "--out", tmp_path / "out")

@@ -15,12 +15,11 @@ import typer
 from duotomo.cli._errors import DONE, NOT_TRUSTED, as_options
 from duotomo.cli._options import Computing, Deidentifying, Talk
 from duotomo.cli._settings_file import load_settings, settings_text
-from duotomo.io.agreement import Allowed
+from duotomo.io.agreement import Agreement, Allowed
 from duotomo.io.result_format import ResultFormat
 
 if TYPE_CHECKING:
     from duotomo.geometry import VolumeGrid
-    from duotomo.io.agreement import Agreement
     from duotomo.io.dicom.identity import Identity
     from duotomo.methods import Result, Study
 

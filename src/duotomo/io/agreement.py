@@ -110,8 +110,7 @@ class Agreement:
     @property
     def remark(self) -> str:
         """A few words for whoever meets a result: DIFFERENT PATIENTS and the like, "" without a conflict."""
-        kinds = {conflict.kind for conflict in self.conflicts}
-        return ", ".join(words.upper() for kind, words in WORDS.items() if kind in kinds)
+        return remark_of([WORDS[conflict.kind] for conflict in self.conflicts])
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, which JSON can hold.
@@ -159,6 +158,15 @@ class Agreement:
             (one or Identity.anonymous()).remarked(self.remark, again=number if twice else 0)
             for number, one in enumerate(known)
         )
+
+
+def remark_of(said: Sequence[str]) -> str:
+    """Return the remark for values of `WORDS`; what else is said is left out.
+
+    >>> remark_of(["the same scan twice", "different sides", "different sides"])
+    'DIFFERENT SIDES, THE SAME SCAN TWICE'
+    """
+    return ", ".join(words.upper() for words in WORDS.values() if words in said)
 
 
 def compare_visits(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from duotomo.geometry import VolumeGrid
-from duotomo.io.agreement import Allowed, compare_visits
+from duotomo.io.agreement import Allowed, compare_visits, remark_of
 from duotomo.io.dicom.deidentification import Pseudonyms
 from duotomo.io.dicom.header import is_dicom
 from duotomo.io.dicom.identity import Identity
@@ -23,8 +24,8 @@ from duotomo.io.file_kind import FileKind, recognise
 from duotomo.io.itk_reader import read_transform
 from duotomo.io.itk_writer import write_transform
 from duotomo.io.libraries import simpleitk
-from duotomo.io.paths import AnyPath, FileError, naming, target
-from duotomo.io.result_index import checked, name_of, read_index
+from duotomo.io.paths import AnyPath, FileError, naming, reason, target
+from duotomo.io.result_index import INDEX, checked, name_of, read_index
 from duotomo.io.scan import Scan
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_hdf5 import write_scan
@@ -55,6 +56,7 @@ class _Task:
     grid: VolumeGrid | None
     allowed: Allowed | None
     pseudonyms: Pseudonyms | None
+    remark: str = ""
 
     def identities(self, own: Identity | None, moving: Identity | None = None) -> tuple[Identity | None, ...]:
         """Return whom an output is of, and its moving visit; raise if what was given names somebody else.
@@ -67,10 +69,12 @@ class _Task:
             allowed=self.allowed,
             names=("`patient_from`", "the input", "`moving_from`"),
         )
-        of, moving = agreement.identities([self.patient or own, moving])
-        if self.pseudonyms is None:
-            return of, moving
-        return tuple((one or Identity.anonymous()).deidentified(self.pseudonyms) for one in (of, moving))
+        known = agreement.identities([self.patient or own, moving])
+        if self.remark:
+            known = tuple((one or Identity.anonymous()).remarked(self.remark) for one in known)
+        if self.pseudonyms is not None:
+            known = tuple((one or Identity.anonymous()).deidentified(self.pseudonyms) for one in known)
+        return known
 
     def suffix(self, known: Sequence[str], what: str) -> str:
         """Return which of the known suffixes the target has; raise if none."""
@@ -193,7 +197,19 @@ def _from_result(task: _Task, what: str) -> list[Path]:
     with naming(_WHERE, task.source):
         part = checked(task.source, index, parts[what])
         grid = VolumeGrid.from_json(json.dumps(index.get("grid")))
+        task = replace(task, remark=_remark(index))
     return _convert(part, recognise(part), task, grid=grid)
+
+
+def _remark(index: Mapping[str, Any]) -> str:
+    """Return in what the inputs of a result do not belong together."""
+    try:
+        rows = ((index.get("settings") or {}).get("agreement") or {}).get("conflicts") or []
+        return remark_of([str(row["what"]) for row in rows])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise FileError(
+            f"expected `agreement` of {INDEX} as write_result wrote it; got: {reason(error)}. Restore it."
+        ) from error
 
 
 def _visit_of_study(source: Path, what: str | None) -> Scan:

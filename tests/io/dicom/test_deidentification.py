@@ -15,7 +15,8 @@ from duotomo.geometry import VolumeGrid, paper
 from duotomo.io import FileError
 from duotomo.io.dicom import Pseudonyms
 from duotomo.io.dicom.deidentification import DUMMIES, REMOVED
-from duotomo.io.dicom.identity import PATIENT, STUDY, Identity
+from duotomo.io.dicom.identifying import PATIENT, STUDY
+from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.projections_writer import write_dicom_projections
 from duotomo.io.dicom.registration import write_deformable_registration, write_spatial_registration
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis

@@ -16,7 +16,8 @@ import torch
 from duotomo.geometry import VolumeGrid
 from duotomo.io import FileError
 from duotomo.io.dicom.breast_view import VIEWS, BreastView
-from duotomo.io.dicom.identity import PATIENT, STUDY, Identity
+from duotomo.io.dicom.identifying import PATIENT, STUDY
+from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 
 SECRETS = ("Roe", "Jane", "PID-4711", "19610203", "ACC-0815", "1.2.826.0.1.4711")

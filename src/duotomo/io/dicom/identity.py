@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import secrets
 import uuid
 from typing import Any, NoReturn
@@ -11,54 +12,12 @@ from duotomo.io.dicom.breast_view import BreastView
 from duotomo.io.dicom.comparable import comparable
 from duotomo.io.dicom.deidentification import Pseudonyms, deidentified_attributes
 from duotomo.io.dicom.header import quiet
+from duotomo.io.dicom.identifying import identifying, readable
 from duotomo.io.libraries import pydicom
 from duotomo.io.paths import FileError
 
-PATIENT = (
-    "PatientName",
-    "PatientID",
-    "IssuerOfPatientID",
-    "IssuerOfPatientIDQualifiersSequence",
-    "PatientBirthDate",
-    "PatientSex",
-    "PatientIdentityRemoved",
-    "DeidentificationMethod",
-    "DeidentificationMethodCodeSequence",
-    "ClinicalTrialSponsorName",
-    "ClinicalTrialProtocolID",
-    "ClinicalTrialProtocolName",
-    "ClinicalTrialSiteID",
-    "ClinicalTrialSiteName",
-    "ClinicalTrialSubjectID",
-    "ClinicalTrialSubjectReadingID",
-)
-"""Of the modules Patient and Clinical Trial Subject."""
-
-STUDY = (
-    "StudyInstanceUID",
-    "StudyDate",
-    "StudyTime",
-    "StudyID",
-    "StudyDescription",
-    "AccessionNumber",
-    "IssuerOfAccessionNumberSequence",
-    "ReferringPhysicianName",
-    "PatientAge",
-)
-"""Of the modules General Study and Patient Study."""
-
-REQUIRED = (
-    "PatientName",
-    "PatientID",
-    "PatientBirthDate",
-    "PatientSex",
-    "StudyDate",
-    "StudyTime",
-    "StudyID",
-    "AccessionNumber",
-    "ReferringPhysicianName",
-)
-"""What DICOM wants in every file, if only empty."""
+REMARKED = "The inputs do not belong together, and somebody allowed it."
+"""Follows a remark in Image Comments."""
 
 FAMILY = uuid.UUID("5f0b6c1e-8d0a-4c53-9d0e-3f6a1c2b7d94")
 """Sets all UIDs that are computed here apart from anybody else's."""
@@ -89,13 +48,7 @@ class Identity:
     __slots__ = ("__attributes", "__breast", "__deidentified", "__key", "__remark", "__said")
 
     def __init__(self, attributes: Any, *, key: str, breast: BreastView) -> None:
-        dataset = pydicom().Dataset()
-        for name in (*PATIENT, *STUDY):
-            if name in attributes:
-                dataset[name] = _readable(attributes, name)
-        for name in REQUIRED:
-            if name not in dataset:
-                setattr(dataset, name, "")
+        dataset = identifying(attributes)
         if not dataset.get("StudyInstanceUID"):
             dataset.StudyInstanceUID = _uid(key, "study")
         self.__attributes, self.__key, self.__breast = dataset, key, breast
@@ -130,8 +83,11 @@ class Identity:
         ('Doe^Jane', 'Identity(hidden)')
         """
         names = [name for name in ("SOPInstanceUID", "SeriesInstanceUID") if name in dataset]
-        key = next((str(value) for name in names if (value := _readable(dataset, name).value)), None)
-        return cls(dataset, key=key or secrets.token_hex(16), breast=_breast(dataset))
+        key = next((str(value) for name in names if (value := readable(dataset, name).value)), None)
+        identity = cls(dataset, key=key or secrets.token_hex(16), breast=_breast(dataset))
+        # What a result was made of does not change when it becomes another file.
+        said = re.fullmatch(rf"([A-Z ,]+)\. {re.escape(REMARKED)}", _comments(dataset))
+        return identity if said is None else identity.remarked(said[1])
 
     @classmethod
     def anonymous(cls, seed: str | None = None) -> Identity:
@@ -241,7 +197,8 @@ class Identity:
         Parameters
         ----------
         remark : str
-            In a few words; nothing in it identifies a patient.
+            In a few words, with commas between several; nothing in it identifies a patient. It is added to an
+            earlier one.
         again : int
             Where one scan is several visits: how many of them came before. Each has a frame of its own.
 
@@ -256,7 +213,8 @@ class Identity:
         'DIFFERENT SIDES'
         """
         key = f"{self.__key} {again}" if again else self.__key
-        return self.__with(self.__attributes, key, remark, deidentified=self.__deidentified)
+        parts = dict.fromkeys(part for said in (self.__remark, remark) for part in said.split(", ") if part)
+        return self.__with(self.__attributes, key, ", ".join(parts), deidentified=self.__deidentified)
 
     @property
     def is_deidentified(self) -> bool:
@@ -309,17 +267,12 @@ class Identity:
         )
 
 
-def _readable(dataset: Any, name: str) -> Any:
-    """Return a copy of an element; raise if it is damaged, without a word of what it holds."""
+def _comments(dataset: Any) -> str:
     try:
-        # What other programs wrote against the rules is handed on as it is.
         with quiet():
-            return copy.deepcopy(dataset[name])
-    except Exception:  # pydicom has many; none may be shown, for its text may name the patient
-        raise FileError(
-            f"Identity: expected the attribute {name} as DICOM has it; got bytes that cannot be read. "
-            f"Correct it or remove it."
-        ) from None
+            return str(dataset.get("ImageComments") or "")
+    except Exception:  # damaged: as if there were none
+        return ""
 
 
 def _breast(dataset: Any) -> BreastView:

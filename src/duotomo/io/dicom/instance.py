@@ -9,7 +9,7 @@ from typing import Any
 
 from duotomo.io.dicom.deidentification import deidentify
 from duotomo.io.dicom.header import item
-from duotomo.io.dicom.identity import Identity
+from duotomo.io.dicom.identity import REMARKED, Identity
 from duotomo.io.durable import durable
 from duotomo.io.libraries import pydicom
 from duotomo.io.paths import FileError, reason
@@ -93,7 +93,7 @@ def _put_remark(dataset: Any, remark: str) -> None:
     if "ContentDescription" in dataset:
         dataset.ContentDescription = dataset.SeriesDescription
     else:
-        dataset.ImageComments = f"{remark}. The inputs do not belong together, and somebody allowed it."
+        dataset.ImageComments = f"{remark}. {REMARKED}"
 
 
 def _compress(where: str, dataset: Any, transfer_syntax: str) -> None:
