@@ -10,6 +10,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from duotomo.cli import main
+from duotomo.cli._errors import NOT_TRUSTED as NOT_TRUSTED
 from duotomo.io.scan import Scan, Values
 from duotomo.io.scan_hdf5 import write_scan
 from tests.cli.tiny import tiny_study

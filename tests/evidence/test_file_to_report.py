@@ -17,7 +17,7 @@ from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.io import read_result
 from duotomo.io.scan_geometry import sweep
 from duotomo.reproduction.third_party.fda import FILE, fda_projections
-from tests.cli.commands import duotomo
+from tests.cli.commands import NOT_TRUSTED, duotomo
 from tests.evidence.test_fda_projections import DATA, bright_spot
 from tests.io.test_scan_rtk import write_xml
 
@@ -101,7 +101,7 @@ def test_from_two_of_rtks_scans_to_a_report(tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = ["--transform", "translation", "--voxel", "3,3,3", "--thickness", "48", "--steps", "12"]
     ran = duotomo("joint", *paths, *options, "--out", out)
-    assert ran.code == 0, ran.err
+    assert ran.code in (0, NOT_TRUSTED), ran.err
     assert_page(out)
     saved = read_result(out)
     (motion,) = saved.motions

@@ -38,13 +38,18 @@ Words = tuple[str, ...]
 _COARSE = ("--voxel", "8,8,8", "--method", "bp", "--thickness", "24", "--json", "--out", "{out}")
 
 
+def _twice(name: str) -> Words:
+    """One input as both visits, which has to be allowed."""
+    return f"{{in}}/{name}", f"{{in}}/{name}", "--allow-same-scan"
+
+
 def scan_commands(name: str) -> tuple[Words, ...]:
     """Return the commands for a scan of this name."""
     return (
         ("info", f"{{in}}/{name}", "--json"),
         ("convert", f"{{in}}/{name}", "{out}.h5", "--json"),
         ("reconstruct", f"{{in}}/{name}", *_COARSE),
-        ("joint", f"{{in}}/{name}", f"{{in}}/{name}", "--thickness", "24", "--steps", "1", "--out", "{out}"),
+        ("joint", *_twice(name), "--thickness", "24", "--steps", "1", "--out", "{out}"),
     )
 
 
@@ -55,8 +60,7 @@ def volume_commands(name: str) -> tuple[Words, ...]:
         ("convert", f"{{in}}/{name}", "{out}.nrrd", "--json"),
         (
             "register",
-            f"{{in}}/{name}",
-            f"{{in}}/{name}",
+            *_twice(name),
             "--transform",
             "translation",
             "--steps",
@@ -217,8 +221,8 @@ _STUDY_COMMANDS: tuple[Words, ...] = (
 )
 _SETTINGS_COMMANDS: dict[str, Words] = {
     "reconstruct": ("reconstruct", "{in}/s.h5", "--settings", "{in}/s.toml", "--json", "--out", "{out}"),
-    "joint": ("joint", "{in}/s.h5", "{in}/s.h5", "--settings", "{in}/s.toml", "--out", "{out}"),
-    "register": ("register", "{in}/v.nii.gz", "{in}/v.nii.gz", "--settings", "{in}/s.toml", "--out", "{out}"),
+    "joint": ("joint", *_twice("s.h5"), "--settings", "{in}/s.toml", "--out", "{out}"),
+    "register": ("register", *_twice("v.nii.gz"), "--settings", "{in}/s.toml", "--out", "{out}"),
 }
 _PACKED = ("nifti packed", "mat packed")
 # Of a packed MetaImage or NRRD, the header has no checksum.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry.field_of_view import grid_in_view
-from duotomo.io import Scan, ScanOptions, Values, read_visits, visits, write_scan, write_study
+from duotomo.io import Allowed, Scan, ScanOptions, Values, read_visits, visits, write_scan, write_study
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.libraries import pydicom
 from duotomo.io.scan_file import read_scan
@@ -116,25 +117,39 @@ def test_what_is_given_is_given_once_or_for_each_visit(name: str) -> None:
     assert options.given == (name,)
 
 
-def test_strangers_are_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    patients = iter(("1234", "5678"))
-    sides = iter(("L", "R"))
+def test_strangers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patients = cycle((("1234", "L"), ("5678", "R")))
 
     def reading(*arguments: object) -> Scan:
         dataset = pydicom().Dataset()
-        dataset.PatientName, dataset.PatientID = "Roe^Mary", next(patients)
-        scan = read_scan(*arguments)  # type: ignore[arg-type]
-        return replace(scan, identity=Identity.of(dataset), facts={"laterality": next(sides)})
+        dataset.PatientName = "Roe^Mary"
+        dataset.PatientID, dataset.ImageLaterality = next(patients)
+        return replace(read_scan(*arguments), identity=Identity.of(dataset))  # type: ignore[arg-type]
 
     monkeypatch.setattr(visits, "read_scan", reading)
-    notes: list[str] = []
-    found = read_visits(write_scans(tmp_path), on_note=notes.append)
-    assert notes[1:] == [
-        "Warning: the scans name different patients. Check that they belong together.",
-        "Warning: the scans show different breasts: L, R.",
-    ]
-    assert all(found.identities)
+    with pytest.raises(
+        DuotomoError, match=r"got different patients and different sides: .*Patient ID"
+    ) as raised:
+        read_visits(write_scans(tmp_path))
+    assert not any(word in str(raised.value) for word in ("Roe", "1234", "5678"))
+    allowed = Allowed(allow_different_patients=True, allow_different_sides=True)
+    found = read_visits(write_scans(tmp_path), allowed=allowed)
+    assert [one.remark for one in found.identities if one] == ["DIFFERENT PATIENTS, DIFFERENT SIDES"] * 2
     assert "Roe" not in repr(found)
+
+
+def test_one_scan_twice_is_refused(tmp_path: Path) -> None:
+    one, _ = write_scans(tmp_path)
+    with pytest.raises(
+        DuotomoError, match=r"got the same scan twice: visit 1 and visit 2 have the same Pixel"
+    ):
+        read_visits([one, one])
+    found = read_visits([one, one], allowed=Allowed(allow_same_scan=True))
+    assert [conflict.attributes for conflict in found.agreement.conflicts] == [("PixelData",)]
+    twice = replace(study(), visits=(study().reference, *study().visits))
+    write_study(tmp_path / "study.h5", twice)
+    with pytest.raises(DuotomoError, match="got the same scan twice: visit 1 and visit 2 have"):
+        read_visits([tmp_path / "study.h5"])
 
 
 def test_options_are_light() -> None:

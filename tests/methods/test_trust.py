@@ -15,7 +15,7 @@ from duotomo.methods import Result, Settings, Study, Visit, trust
 from duotomo.methods import input_checks as input_checks_module
 from duotomo.methods.held_back import HeldBack, held_back
 from duotomo.methods.input_checks import Check, input_checks
-from duotomo.methods.trust import Trust, trust_of
+from duotomo.methods.trust import Trust, trust_of, trust_of_run
 from duotomo.operators import Projector
 from duotomo.solvers import Status
 from duotomo.transforms import Affine, BSpline, Motion, Translation
@@ -287,6 +287,22 @@ def test_one_visit_is_judged_by_its_data() -> None:
     found = trust_of(alone, settings(), replace(result(), motions=()))
     assert found.trusted
     assert {check.name for check in found.checks}.isdisjoint({"folding", "held-back rays"})
+
+
+@pytest.mark.parametrize(
+    ("status", "n_folded", "failed"),
+    [
+        (Status.CONVERGED, 0, []),
+        (Status.CONVERGED, 5, ["folding"]),
+        (Status.STEP_LIMIT, 0, ["convergence"]),
+        (Status.BREAKDOWN, 5, ["convergence", "folding"]),
+    ],
+)
+def test_a_registration_is_judged_by_run_and_motion(status: Status, n_folded: int, failed: list[str]) -> None:
+    found = trust_of_run(result(status=status), [GRID], [n_folded])
+    assert [check.name for check in found.checks if not check.passed] == failed
+    assert found.trusted is not bool(failed)
+    assert ("Allow more steps." in found.reason) is (status is Status.STEP_LIMIT)
 
 
 def test_a_volume_that_predicts_the_reference_worse_is_not_used() -> None:

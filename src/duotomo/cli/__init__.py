@@ -48,7 +48,7 @@ main = typer.Typer(
     name="duotomo",
     cls=_Commands,
     help="Digital breast tomosynthesis from two visits.",
-    epilog="Exit codes: 0 done, 1 diverged, 2 bad input and nothing computed, 130 stopped by Ctrl-C.",
+    epilog="Exit codes: 0 done, 2 refused and nothing written, 3 a result not to be trusted, 130 Ctrl-C.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

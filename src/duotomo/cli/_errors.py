@@ -13,8 +13,9 @@ import typer
 
 from duotomo.cli._flatten import shell_name
 
-DONE, DIVERGED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-"""Exit codes: done; diverged, with the last good values written; nothing was computed; stopped by Ctrl-C."""
+DONE, BAD_INPUT, NOT_TRUSTED, INTERRUPTED = 0, 2, 3, 130
+"""Exit codes: done, and no check says no; refused, and no result written; a result that checks do not trust,
+the last good values of a run that diverged among them; stopped by Ctrl-C."""
 
 DEBUG = "DUOTOMO_DEBUG"
 """An environment variable: where it is set, errors show their traceback."""

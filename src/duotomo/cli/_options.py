@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from duotomo.cli._flatten import Fields
+from duotomo.io.agreement import Allowed
 from duotomo.io.scan_options import ScanOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from duotomo.io.dicom.deidentification import Pseudonyms
 
 
 class Device(Enum):
@@ -81,6 +84,43 @@ Scans = Annotated[ScanOptions, Fields(panels=PANELS)]
 
 FileScan = Annotated[ScanOptions, Fields(only=GEOMETRY, panels=PANELS)]
 """What can be said of a single file."""
+
+_DIFFERENT = ("allow_different_patients", "allow_different_sides", "allow_different_views")
+_VISITS = {_DIFFERENT[0]: "Visits that differ"}
+
+Permissions = Annotated[Allowed, Fields(panels=_VISITS)]
+"""What visits may be although they do not belong together."""
+
+FilePermissions = Annotated[Allowed, Fields(only=_DIFFERENT, panels=_VISITS)]
+"""In what a file may differ from those that say whose it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deidentifying:
+    """Whether DICOM files name the patient; `pseudonyms` says by what they name her otherwise."""
+
+    deidentify: Annotated[
+        bool,
+        typer.Option("--deidentify", help="Write DICOM files by DICOM's basic confidentiality profile."),
+    ] = False
+    deidentify_key: Annotated[
+        Path | None,
+        typer.Option(help="A file with a secret, with which pseudonyms and UIDs can be repeated."),
+    ] = None
+
+    def pseudonyms(self) -> Pseudonyms | None:
+        """Return what makes pseudonyms, None if patients are named."""
+        from duotomo.errors import DuotomoError
+        from duotomo.io.dicom.deidentification import Pseudonyms
+
+        if self.deidentify_key is None:
+            return Pseudonyms() if self.deidentify else None
+        if not self.deidentify:
+            raise DuotomoError(
+                "expected --deidentify-key only with --deidentify; got it alone. Leave it out, or add that."
+            )
+        return Pseudonyms.of_file(self.deidentify_key)
+
 
 VolumeVoxel = Annotated[
     tuple[float, float, float] | None,

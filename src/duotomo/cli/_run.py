@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duotomo.cli._errors import DIVERGED, as_options
-from duotomo.cli._options import Computing, Talk
+from duotomo.cli._errors import DONE, NOT_TRUSTED, as_options
+from duotomo.cli._options import Computing, Deidentifying, Talk
 from duotomo.cli._settings_file import load_settings, settings_text
+from duotomo.io.agreement import Agreement, Allowed
 from duotomo.io.result_format import ResultFormat
 
 if TYPE_CHECKING:
@@ -24,15 +25,18 @@ if TYPE_CHECKING:
 
 PICTURE, SETTINGS = "three_views.png", "settings.toml"
 
-PATHS = ("inputs", "scan", "reference", "moving", "geometry")
+PATHS = ("inputs", "scan", "reference", "moving", "geometry", "deidentify_key")
 """Options that are paths: a file's name may be a patient's."""
 
-NOT_KEPT = ("settings", "out", "resume", "quiet", "as_json", "keep_paths", "help")
-"""Options that say how to run, not what to compute."""
+NOT_KEPT = (
+    *("settings", "out", "resume", "quiet", "as_json", "keep_paths", "help"),
+    *(one.name for one in fields(Allowed)),
+)
+"""Options that say how to run, not what to compute; and permissions, which are of these inputs alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saving:
+class Saving(Deidentifying):
     """What to write, and where."""
 
     out: Annotated[Path, typer.Option(help="Folder to write to; nothing is written elsewhere.")]
@@ -65,17 +69,29 @@ class Run:
 
     def __init__(self, context: typer.Context, saving: Saving, computing: Computing, talk: Talk) -> None:
         """Raise unless there is what the run needs: it is missed before the computation, not after."""
+        from duotomo.errors import DuotomoError
         from duotomo.io.result_files import check_libraries
 
         self.out, self.device, self._talk, self._saving = saving.out, computing.device.value, talk, saving
         self.formats = (*saving.formats, *((ResultFormat.DICOM,) if saving.dicom else ()))
         self._context, self._command = context, str(context.command.name)
+        self._pseudonyms = saving.pseudonyms()
+        if saving.deidentify and saving.keep_paths:
+            raise DuotomoError(
+                "expected --deidentify or --keep-paths; got both, and a file's name may be a patient's. "
+                "Leave one out."
+            )
         computing.prepare()
         check_libraries(self.formats)
 
     def note(self, text: str) -> None:
         """Say what the library remarks, in the words of the command line."""
         self._talk.progress(as_options(text, self._context))
+
+    def warn(self, agreement: Agreement) -> None:
+        """Say in what inputs do not belong together although that was allowed, even with --quiet."""
+        for conflict in agreement.conflicts:
+            typer.secho(f"Warning: {conflict.words}.", err=True, fg=typer.colors.RED)
 
     @contextmanager
     def folder(self) -> Iterator[None]:
@@ -108,16 +124,22 @@ class Run:
         study: Study | None = None,
         moving_grids: Sequence[VolumeGrid] | None = None,
         identities: Sequence[Identity | None] | None = None,
+        agreement: Agreement | None = None,
         state: Path | None = None,
-    ) -> None:
-        """Write the result and the page, say what came out; end with exit code 1 if the method diverged.
+    ) -> int:
+        """Write the result and the page, say what came out, and return the exit code.
 
-        state: a file with the state in which the method ended.
+        agreement: what was compared between the inputs. state: a file with the state in which the method
+        ended.
         """
         from duotomo.io import write_result
         from duotomo.solvers import Status
 
-        talk, options = self._talk, _options(self._context, keep_paths=self._saving.keep_paths)
+        talk, options = self._talk, _options(self._context, keep_paths=False)
+        trust = quality.get("trust")
+        if trust and not trust["trusted"]:
+            # Even with --quiet: nobody should miss it.
+            typer.echo(f"Warning: do not trust this result. {trust['reason']}", err=True)
         for name, text in _summary(result, quality):
             talk.say(f"{name:<24}{text}")
         written = write_result(
@@ -125,13 +147,19 @@ class Run:
             result,
             study=study,
             moving_grids=moving_grids,
-            settings={"command": self._command, **settings, "device": self.device, "options": options},
+            settings={
+                "command": self._command,
+                **settings,
+                **({} if agreement is None else {"agreement": agreement.to_dict()}),
+                "device": self.device,
+                "options": options,
+            },
             quality=quality,
             formats=self.formats,
-            identities=identities,
+            identities=self._named(identities, len(result.motions) + 1),
             displacements=True,
         )
-        page = self._beside(result, options)
+        page = self._beside(result)
         beside = [self.out / SETTINGS, self.out / PICTURE, *([] if page is None else [page])]
         talk.wrote([*written, *beside])
         talk.finish(
@@ -150,9 +178,21 @@ class Run:
             talk.progress(f"Diverged: {result.reason}")
             kept = "" if state is None else f", the state in {state}"
             talk.progress(f"The last good volume and motion are in {self.out}{kept}.")
-            raise typer.Exit(DIVERGED)
+        failed = result.status in (Status.DIVERGED, Status.BREAKDOWN) or (trust and not trust["trusted"])
+        return NOT_TRUSTED if failed else DONE
 
-    def _beside(self, result: Result, options: Mapping[str, Any]) -> Path | None:
+    def _named(
+        self, identities: Sequence[Identity | None] | None, n_visits: int
+    ) -> Sequence[Identity | None] | None:
+        """Return by whom DICOM files are named: the patients, or their pseudonyms."""
+        if self._pseudonyms is None:
+            return identities
+        from duotomo.io.dicom.identity import Identity
+
+        known = identities or [None] * n_visits
+        return [(one or Identity.anonymous()).deidentified(self._pseudonyms) for one in known]
+
+    def _beside(self, result: Result) -> Path | None:
         """Write the picture, the settings and the page, and return the page's path, if it could be made."""
         import duotomo
         from duotomo.errors import DuotomoError
@@ -161,6 +201,7 @@ class Run:
         from duotomo.report.page import write_page
 
         where, out = self._command, self.out
+        options = _options(self._context, keep_paths=self._saving.keep_paths)
         with durable(where, out / PICTURE) as fresh:
             three_views(fresh, columns={"reconstruction": result.volume}, grid=result.grid, unit="1/mm")
         inputs = "" if any(name in options for name in PATHS) else " THE SAME INPUTS"

@@ -8,13 +8,15 @@ from typing import Annotated
 
 import typer
 
-from duotomo.cli._options import FileScan, Talk, VolumeVoxel
+from duotomo.cli._options import Deidentifying, FilePermissions, FileScan, Talk, VolumeVoxel
 
 
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A scan, volume, transform, study or result.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="Its suffix says the format.")],
     scan: FileScan,
+    allowed: FilePermissions,
+    deidentifying: Deidentifying,
     talk: Talk,
     what: Annotated[
         str | None,
@@ -38,7 +40,8 @@ def convert(
     Scans become .h5, .dcm, .npy or .mha (with the geometry as JSON beside it), or, without a suffix, a folder
     with one DICOM file for each view. Volumes become .nii, .nii.gz, .mha, .nrrd or .dcm (Breast
     Tomosynthesis). Transforms become .tfm, .h5, displacements (.nii, .nii.gz, .mha) or a DICOM registration
-    (.dcm). Patient and study go to DICOM outputs only: from the input, or from --patient-from.
+    (.dcm). Patient and study go to DICOM outputs only: from the input, or from --patient-from; or a
+    pseudonym, with --deidentify.
 
     Example: duotomo convert result volume.dcm --what volume --patient-from scan.dcm
     """
@@ -52,6 +55,8 @@ def convert(
         patient_from=patient_from,
         moving_from=moving_from,
         grid_from=grid_from,
+        allowed=allowed,
+        pseudonyms=deidentifying.pseudonyms(),
     )
     talk.wrote(written)
     talk.finish({"status": "done", "files": [str(path) for path in written]})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duotomo.cli._errors import DONE
+from duotomo.cli._errors import DONE, NOT_TRUSTED
 from duotomo.cli._options import Computing, Device, Talk
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ def demo(
     words += [] if computing.device is Device.CPU else ["--device", computing.device.value]
     words += ["--resume"] if resume else []
     code = _run(talk, list(map(str, words)))
-    if code != DONE:
-        raise typer.Exit(code)
-    talk.finish(_show(talk, out, pair))
+    if code in (DONE, NOT_TRUSTED):
+        talk.finish(_show(talk, out, pair))
+    raise typer.Exit(code)
 
 
 def _write_scans(talk: Talk, out: Path, pair: SimulatedVisits) -> None:

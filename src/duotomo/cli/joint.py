@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duotomo.cli._options import Computing, Scans, Talk
+from duotomo.cli._options import Computing, Permissions, Scans, Talk
 from duotomo.cli._run import Run, Saving, grid_words
 from duotomo.cli._transform import AUTOMATIC, HELP, parse_transform
 
@@ -111,6 +111,7 @@ def joint(
     saving: Saving,
     estimation: Estimation,
     scans: Scans,
+    allowed: Permissions,
     computing: Computing,
     talk: Talk,
     inputs: Annotated[
@@ -137,7 +138,8 @@ def joint(
     if not inputs:
         raise DuotomoError("expected scans, or a study; got none. Name them, the reference first.")
     run = Run(context, saving, computing, talk)
-    study = read_visits(inputs, scans, device=run.device, on_note=run.note)
+    study = read_visits(inputs, scans, allowed=allowed, device=run.device, on_note=run.note)
+    run.warn(study.agreement)
     if not study.moving:
         raise DuotomoError(
             "expected at least two visits; got one. Name the other scans too, or use duotomo reconstruct."
@@ -158,12 +160,8 @@ def joint(
         checked = quality_of(study, result.volume, result.grid, result.motions)
         quality = checked.to_dict()
         if result.status is not Status.DIVERGED:
-            trust = trust_of(study, settings, result, quality=checked)
-            quality["trust"] = trust.to_dict()
-            if not trust.trusted:
-                # Even with --quiet: nobody should miss it.
-                typer.echo(f"Warning: do not trust this result. {trust.reason}", err=True)
-        run.finish(
+            quality["trust"] = trust_of(study, settings, result, quality=checked).to_dict()
+        code = run.finish(
             result,
             quality=quality,
             settings={
@@ -177,9 +175,12 @@ def joint(
             },
             study=study,
             identities=study.identities,
+            agreement=study.agreement,
             state=kept,
         )
-        checkpoint.remove()
+        if result.status is not Status.DIVERGED:
+            checkpoint.remove()
+    raise typer.Exit(code)
 
 
 def _plan(study: Study, settings: Settings, estimation: Estimation, device: str) -> list[str]:

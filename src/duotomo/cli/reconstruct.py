@@ -69,6 +69,7 @@ def reconstruct(
     from duotomo.io import fingerprint, read_visits
     from duotomo.methods import quality_of
     from duotomo.methods.sequential import one_visit
+    from duotomo.methods.trust import trust_of_run
     from duotomo.solvers import Status
 
     if scan is None:
@@ -92,9 +93,12 @@ def reconstruct(
         numbers = VOLUMES * study.grid.n_voxels + PROJECTIONS * data.numel()
         run.begin(plan, numbers * data.element_size())
         result = _solve(talk, study, method, algorithm, n_steps)
-        run.finish(
+        quality = quality_of(study, result.volume, study.grid).to_dict()
+        if method in TO_THE_END and result.status is not Status.DIVERGED:
+            quality["trust"] = trust_of_run(result).to_dict()
+        code = run.finish(
             result,
-            quality=quality_of(study, result.volume, study.grid).to_dict(),
+            quality=quality,
             settings={
                 "fingerprint": fingerprint(study, method=method.value, settings=algorithm),
                 "visits": list(found.described),
@@ -104,13 +108,7 @@ def reconstruct(
             study=study,
             identities=[found.identities[visit - 1]],
         )
-    if method in TO_THE_END and result.status is Status.STEP_LIMIT:
-        # Even with --quiet: the volume is not what the method promises.
-        typer.echo(
-            f"Warning: not converged. {result.reason} The volume may change with more: "
-            f"--steps {2 * n_steps}.",
-            err=True,
-        )
+    raise typer.Exit(code)
 
 
 def _algorithm(name: AlgorithmName, n_steps: int, tv_weight: float | None) -> Algorithm:

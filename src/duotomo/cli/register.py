@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duotomo.cli._options import Computing, Talk, VolumeVoxel
+from duotomo.cli._options import Computing, Permissions, Talk, VolumeVoxel
 from duotomo.cli._run import Run, Saving, grid_words
 from duotomo.cli._transform import HELP, parse_transform
 
@@ -34,6 +34,7 @@ class MisfitName(Enum):
 def register(
     context: typer.Context,
     saving: Saving,
+    allowed: Permissions,
     computing: Computing,
     talk: Talk,
     reference: Annotated[
@@ -56,17 +57,24 @@ def register(
 
     Example: duotomo register 2024.nii.gz 2023.nii.gz --transform bspline:25mm --out result
     """
+    import torch
+
     from duotomo.errors import DuotomoError
+    from duotomo.io import read_volume_pair
     from duotomo.methods import Priors, Settings
     from duotomo.methods.quality import moved
+    from duotomo.methods.trust import trust_of_run
     from duotomo.transforms.transform import FEW_PARAMS
 
     if reference is None or moving is None:
         raise DuotomoError("expected two volumes; got fewer. Name them, the reference first.")
     run = Run(context, saving, computing, talk)
     model = parse_transform(transform)
-    fixed, other = (_volume(path, voxel_mm, run.device) for path in (reference, moving))
-    (_, grid), (_, moving_grid) = fixed, other
+    pair = read_volume_pair(reference, moving, voxel_mm=voxel_mm, allowed=allowed)
+    run.warn(pair.agreement)
+    grid, moving_grid = pair.grids
+    one, two = (volume.to(device=run.device, dtype=torch.float32) for volume in pair.volumes)
+    fixed, other = (one, grid), (two, moving_grid)
     priors = Priors() if bending is None else Priors(bending=bending)
     settings = Settings.staged(grid, model, priors=priors)
     with run.folder():
@@ -79,9 +87,10 @@ def register(
         )
         result = _solve(talk, fixed, other, settings, misfit, steps)
         how = moved(result.volume, grid, moving_grid, result.motions[0])
-        run.finish(
+        code = run.finish(
             result,
             quality={
+                "trust": trust_of_run(result, [moving_grid], folded=[how.folded_voxels]).to_dict(),
                 "folded_voxels": [how.folded_voxels],
                 "least_jacobian": [how.least_jacobian],
                 "mean_displacement_mm": [how.mean_mm],
@@ -89,18 +98,10 @@ def register(
             },
             settings={"method": "register", "model": transform, "misfit": misfit.value, "settings": settings},
             moving_grids=[moving_grid],
+            identities=pair.identities,
+            agreement=pair.agreement,
         )
-
-
-def _volume(path: Path, voxel_mm: VolumeVoxel, device: str) -> Placed:
-    import torch
-
-    from duotomo.io import FileError, read_volume
-
-    volume, grid = read_volume(path, voxel_mm)
-    if not bool(torch.isfinite(volume).all()):
-        raise FileError(f"{path}: expected finite voxels; got NaN or infinity among them. Fill them first.")
-    return volume.to(device=device, dtype=torch.float32), grid
+    raise typer.Exit(code)
 
 
 def _solve(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from duotomo._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from duotomo.io.agreement import Agreement, Allowed, compare_visits
     from duotomo.io.checkpoint_file import CheckpointFile
     from duotomo.io.conversion import convert
     from duotomo.io.description import describe
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
     from duotomo.io.study_file import read_study, write_study
     from duotomo.io.visits import ScannedStudy, read_visits
     from duotomo.io.volume_file import read_volume, write_volume
+    from duotomo.io.volume_pair import VolumePair, read_volume_pair
 
 __all__ = [
+    "Agreement",
+    "Allowed",
     "CheckpointFile",
     "FileError",
     "FileKind",
@@ -43,6 +47,8 @@ __all__ = [
     "ScanOptions",
     "ScannedStudy",
     "Values",
+    "VolumePair",
+    "compare_visits",
     "convert",
     "describe",
     "fingerprint",
@@ -53,6 +59,7 @@ __all__ = [
     "read_transform",
     "read_visits",
     "read_volume",
+    "read_volume_pair",
     "recognise",
     "to_line_integrals",
     "write_displacement",
@@ -66,6 +73,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "agreement": ("Agreement", "Allowed", "compare_visits"),
         "checkpoint_file": ("CheckpointFile",),
         "conversion": ("convert",),
         "description": ("describe",),
@@ -86,5 +94,6 @@ __getattr__, __dir__ = lazy_names(
         "study_file": ("read_study", "write_study"),
         "visits": ("ScannedStudy", "read_visits"),
         "volume_file": ("read_volume", "write_volume"),
+        "volume_pair": ("VolumePair", "read_volume_pair"),
     },
 )

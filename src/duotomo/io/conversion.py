@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from duotomo.geometry import VolumeGrid
+from duotomo.io.agreement import Allowed, compare_visits, remark_of
+from duotomo.io.dicom.deidentification import Pseudonyms
 from duotomo.io.dicom.header import is_dicom
 from duotomo.io.dicom.identity import Identity
+from duotomo.io.dicom.identity_file import read_identity
 from duotomo.io.dicom.projections_writer import write_dicom_projections
 from duotomo.io.dicom.registration import is_linear, write_registration
 from duotomo.io.displacement import read_displacement, write_displacement
 from duotomo.io.durable import durable
-from duotomo.io.file_kind import FileKind, dicom_header, recognise
+from duotomo.io.file_kind import FileKind, recognise
 from duotomo.io.itk_reader import read_transform
 from duotomo.io.itk_writer import write_transform
 from duotomo.io.libraries import simpleitk
-from duotomo.io.paths import AnyPath, FileError, naming, target
-from duotomo.io.result_index import checked, name_of, read_index
+from duotomo.io.paths import AnyPath, FileError, naming, reason, target
+from duotomo.io.result_index import INDEX, checked, name_of, read_index
 from duotomo.io.scan import Scan
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_hdf5 import write_scan
@@ -50,6 +54,27 @@ class _Task:
     patient: Identity | None
     moving: Identity | None
     grid: VolumeGrid | None
+    allowed: Allowed | None
+    pseudonyms: Pseudonyms | None
+    remark: str = ""
+
+    def identities(self, own: Identity | None, moving: Identity | None = None) -> tuple[Identity | None, ...]:
+        """Return whom an output is of, and its moving visit; raise if what was given names somebody else.
+
+        own: of the source.
+        """
+        agreement = compare_visits(
+            _WHERE,
+            [self.patient, own, moving],
+            allowed=self.allowed,
+            names=("`patient_from`", "the input", "`moving_from`"),
+        )
+        known = agreement.identities([self.patient or own, moving])
+        if self.remark:
+            known = tuple((one or Identity.anonymous()).remarked(self.remark) for one in known)
+        if self.pseudonyms is not None:
+            known = tuple((one or Identity.anonymous()).deidentified(self.pseudonyms) for one in known)
+        return known
 
     def suffix(self, known: Sequence[str], what: str) -> str:
         """Return which of the known suffixes the target has; raise if none."""
@@ -72,6 +97,8 @@ def convert(
     patient_from: AnyPath | None = None,
     moving_from: AnyPath | None = None,
     grid_from: AnyPath | None = None,
+    allowed: Allowed | None = None,
+    pseudonyms: Pseudonyms | None = None,
 ) -> list[Path]:
     """Convert a scan, a volume, a transform, or a part of a study or a result, to another format.
 
@@ -96,6 +123,10 @@ def convert(
         A DICOM file of the moving visit, for a registration.
     grid_from : str or path, optional
         A volume on whose grid displacements are given.
+    allowed : Allowed, optional
+        In what `patient_from`, `moving_from` and the source may differ; in nothing, unless given.
+    pseudonyms : Pseudonyms, optional
+        Makes a DICOM output de-identified.
 
     Returns
     -------
@@ -106,6 +137,8 @@ def convert(
     ------
     FileError
         If the source cannot be read, or there is no such conversion.
+    DuotomoError
+        If a file that was named is of another patient, side or view.
     """
     source, target, options = Path(source), Path(target), options or ScanOptions()
     if source == target or (source.exists() and target.exists() and source.samefile(target)):
@@ -117,9 +150,11 @@ def convert(
         source=source,
         target=target,
         options=options,
-        patient=None if patient_from is None else _identity(Path(patient_from)),
-        moving=None if moving_from is None else _identity(Path(moving_from)),
+        patient=None if patient_from is None else read_identity(_WHERE, Path(patient_from)),
+        moving=None if moving_from is None else read_identity(_WHERE, Path(moving_from)),
         grid=None if grid_from is None else read_volume(grid_from)[1],
+        allowed=allowed,
+        pseudonyms=pseudonyms,
     )
     if kind is FileKind.RESULT:
         return _from_result(task, what or "volume")
@@ -162,7 +197,19 @@ def _from_result(task: _Task, what: str) -> list[Path]:
     with naming(_WHERE, task.source):
         part = checked(task.source, index, parts[what])
         grid = VolumeGrid.from_json(json.dumps(index.get("grid")))
+        task = replace(task, remark=_remark(index))
     return _convert(part, recognise(part), task, grid=grid)
+
+
+def _remark(index: Mapping[str, Any]) -> str:
+    """Return in what the inputs of a result do not belong together."""
+    try:
+        rows = ((index.get("settings") or {}).get("agreement") or {}).get("conflicts") or []
+        return remark_of([str(row["what"]) for row in rows])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise FileError(
+            f"expected `agreement` of {INDEX} as write_result wrote it; got: {reason(error)}. Restore it."
+        ) from error
 
 
 def _visit_of_study(source: Path, what: str | None) -> Scan:
@@ -184,7 +231,7 @@ def _visit_of_study(source: Path, what: str | None) -> Scan:
 
 
 def _write_scan(scan: Scan, task: _Task) -> list[Path]:
-    path, identity = task.target, task.patient or scan.identity
+    path, (identity, _) = task.target, task.identities(scan.identity)
     if not path.suffix:
         write_dicom_projections(path, scan, identity=identity, single_files=True)
         return sorted(path.glob("view_*.dcm"))
@@ -219,8 +266,9 @@ def _write_stack(scan: Scan, path: Path) -> list[Path]:
 def _write_volume(source: Path, task: _Task) -> list[Path]:
     task.suffix(VOLUME_SUFFIXES, "volume")
     volume, grid = read_volume(source, task.options.voxel_mm)
-    own = _identity(source) if is_dicom(source) else None
-    write_volume(task.target, volume, grid, identity=task.patient or own)
+    own = read_identity(_WHERE, source) if is_dicom(source) else None
+    identity, _ = task.identities(own)
+    write_volume(task.target, volume, grid, identity=identity)
     return [task.target]
 
 
@@ -235,17 +283,9 @@ def _write_motion(motion: Motion, grid: VolumeGrid | None, task: _Task) -> list[
             f"`grid_from`."
         )
     if suffix == ".dcm":
-        write_registration(task.target, motion, grid, fixed=task.patient, moving=task.moving)
+        fixed, moving = task.identities(None, task.moving)
+        write_registration(task.target, motion, grid, fixed=fixed, moving=moving)
     else:
         assert grid is not None
         write_displacement(task.target, motion, grid)
     return [task.target]
-
-
-def _identity(path: Path) -> Identity:
-    """Return the identity in a DICOM file, or in the first of a folder."""
-    files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
-    found = next((file for file in files if file.is_file() and is_dicom(file)), None)
-    if found is None:
-        raise FileError(f"{_WHERE}: expected a DICOM file at {path}; got none. Check the path.")
-    return Identity.of(dicom_header(_WHERE, found))

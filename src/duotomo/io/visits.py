@@ -13,6 +13,7 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.geometry.field_of_view import grid_in_view
+from duotomo.io.agreement import Agreement, Allowed, compare_visits
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.file_kind import is_study
 from duotomo.io.line_integrals import LogSettings, to_line_integrals
@@ -40,23 +41,29 @@ class ScannedStudy(Study):
     described : tuple of dict
         For each visit, what a report may say of it; nothing there names a patient.
     identities : tuple of Identity or None
-        For each visit, whom its file is of, where it says so: for DICOM files only.
+        For each visit, whom its file is of, where it says so: for DICOM files only. Visits that do not
+        belong together carry a remark of it, whatever their files.
+    agreement : Agreement
+        What was compared between the visits.
     """
 
     described: tuple[dict[str, Any], ...]
     identities: tuple[Identity | None, ...] = field(repr=False)
+    agreement: Agreement
 
 
 def read_visits(
     paths: Sequence[AnyPath],
     options: ScanOptions | None = None,
     *,
+    allowed: Allowed | None = None,
     device: torch.device | str = "cpu",
     on_note: OnNote | None = None,
 ) -> ScannedStudy:
     """Return the study of one study file, or of scans of any kind.
 
-    Counts become line integrals, and every visit has the grid over what its views see of the breast.
+    Counts become line integrals, and every visit has the grid over what its views see of the breast. Visits
+    of different patients, sides or views, and one scan twice, are refused, as far as the files tell.
 
     Parameters
     ----------
@@ -64,6 +71,8 @@ def read_visits(
         One study, or scans with the reference first.
     options : ScanOptions, optional
         What the files do not say.
+    allowed : Allowed, optional
+        In what the visits may differ nevertheless; in nothing, unless given.
     device : torch.device or str
         Where the projections are put.
     on_note : callable, optional
@@ -79,17 +88,20 @@ def read_visits(
     FileError
         If a file cannot be read, or does not say enough.
     DuotomoError
-        If options contradict a file or each other, or the thickness of the breast is not known.
+        If options contradict a file or each other, the thickness of the breast is not known, or the visits
+        do not belong together.
     """
     files, options, note = [Path(path) for path in paths], options or ScanOptions(), on_note or _silent
     if not files:
         raise DuotomoError(f"{_WHERE}: expected scans, or a study; got none. Name them, the reference first.")
     if any(map(is_study, files)):
-        return _from_study(files, options, device)
+        return _from_study(files, options, allowed, device)
     read = [
         _line_integrals(path, options, number, len(files), note) for number, path in enumerate(files, start=1)
     ]
     scans = [scan for scan, _ in read]
+    known = [scan.identity for scan in scans]
+    agreement = compare_visits(_WHERE, known, [scan.projections for scan in scans], allowed)
     grids = _grids(scans, options, note)
     visits = tuple(
         Visit(
@@ -108,12 +120,18 @@ def read_visits(
         }
         for scan, words in read
     )
-    _warn_of_strangers(scans, note)
-    identities = tuple(scan.identity for scan in scans)
-    return ScannedStudy(grid=grids[0], visits=visits, described=described, identities=identities)
+    return ScannedStudy(
+        grid=grids[0],
+        visits=visits,
+        described=described,
+        identities=agreement.identities(known),
+        agreement=agreement,
+    )
 
 
-def _from_study(files: Sequence[Path], options: ScanOptions, device: torch.device | str) -> ScannedStudy:
+def _from_study(
+    files: Sequence[Path], options: ScanOptions, allowed: Allowed | None, device: torch.device | str
+) -> ScannedStudy:
     if len(files) > 1:
         raise DuotomoError(
             f"{_WHERE}: expected scans, or one study alone; got {len(files)} files, a study among them. "
@@ -126,11 +144,14 @@ def _from_study(files: Sequence[Path], options: ScanOptions, device: torch.devic
             f"themselves."
         )
     study = read_study(files[0], device)
+    nobody = (None,) * len(study.visits)
+    agreement = compare_visits(_WHERE, nobody, [visit.projections for visit in study.visits], allowed)
     return ScannedStudy(
         grid=study.grid,
         visits=study.visits,
         described=tuple(_described(visit.acquisition, "duotomo study") for visit in study.visits),
-        identities=(None,) * len(study.visits),
+        identities=agreement.identities(nobody),
+        agreement=agreement,
     )
 
 
@@ -180,16 +201,6 @@ def _grids(scans: Sequence[Scan], options: ScanOptions, note: OnNote) -> list[Vo
     if options.gap_mm == 0:
         note("The breast is taken to lie on the detector; `gap_mm` says how far above it it lies.")
     return grids
-
-
-def _warn_of_strangers(scans: Sequence[Scan], note: OnNote) -> None:
-    """Say if the scans are not of one breast of one patient, as far as their files tell."""
-    known = [scan.identity for scan in scans if scan.identity is not None]
-    if any(not one.same_patient(known[0]) for one in known[1:]):
-        note("Warning: the scans name different patients. Check that they belong together.")
-    sides = {scan.facts[name] for scan in scans for name in scan.facts if name.lower() == "laterality"}
-    if len(sides) > 1:
-        note(f"Warning: the scans show different breasts: {', '.join(sorted(sides))}.")
 
 
 def _described(acquisition: Acquisition, kind: str) -> dict[str, Any]:

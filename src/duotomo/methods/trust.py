@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import torch
 
+from duotomo.geometry import VolumeGrid
 from duotomo.methods.held_back import HeldBack, held_back
 from duotomo.methods.input_checks import Check, input_checks
 from duotomo.methods.quality import Quality, moved
@@ -16,6 +17,7 @@ from duotomo.methods.result import Result
 from duotomo.methods.settings import Settings
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
+from duotomo.transforms import Motion
 
 Use = Literal["both", "reference"]
 """Whose volume predicts the reference visit better: that of both visits, or that of the reference alone."""
@@ -129,15 +131,43 @@ def trust_of(study: Study, settings: Settings, result: Result, *, quality: Quali
         grid = study.grid_of(visit)
         known = None if quality is None else quality.folded_voxels[index]
         n_folded = moved(result.volume, result.grid, grid, motion).folded_voxels if known is None else known
-        checks += [
-            _folds(index + 2, n_folded),
-            _stretch(index + 2, motion.determinants(grid.coarsen(_STRIDE))),
-        ]
+        checks += _motion_checks(index + 2, motion, grid, n_folded)
     if study.moving and all(check.passed for check in checks):
         rows = held_back(study, settings, result.motions)
         predicted = _predicted(rows)
         checks += [_explained(rows, predicted=predicted.passed), predicted, _reference_predicted(rows[0])]
     return Trust.of_checks(checks)
+
+
+@torch.no_grad()
+def trust_of_run(
+    result: Result, moving_grids: Sequence[VolumeGrid] = (), folded: Sequence[int] = ()
+) -> Trust:
+    """Judge a result by the run and its motions alone, where there are no projections of several visits.
+
+    Parameters
+    ----------
+    result : Result
+        Of one visit, or of two volumes.
+    moving_grids : sequence of VolumeGrid
+        Of the volume that each motion moves.
+    folded : sequence of int
+        Voxels in which each motion folds.
+
+    Returns
+    -------
+    Trust
+        Of convergence, and of folding and changes of volume where there are motions.
+    """
+    checks = [_converged(result)]
+    rows = zip(result.motions, moving_grids, folded, strict=True)
+    for number, (motion, grid, n_folded) in enumerate(rows, start=2):
+        checks += _motion_checks(number, motion, grid, n_folded)
+    return Trust.of_checks(checks)
+
+
+def _motion_checks(number: int, motion: Motion, grid: VolumeGrid, n_folded: int) -> list[Check]:
+    return [_folds(number, n_folded), _stretch(number, motion.determinants(grid.coarsen(_STRIDE)))]
 
 
 _STRIDE = 4
@@ -146,7 +176,8 @@ _STRIDE = 4
 
 def _converged(result: Result) -> Check:
     passed = result.status is Status.CONVERGED
-    text = "The run converged." if passed else f"The run did not converge: {result.reason} Allow more steps."
+    remedy = " Allow more steps." if result.status is Status.STEP_LIMIT else ""
+    text = "The run converged." if passed else f"The run did not converge: {result.reason}{remedy}"
     return Check(name="convergence", passed=passed, value=float(not passed), limit=0.0, text=text)
 
 

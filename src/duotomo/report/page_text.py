@@ -32,6 +32,7 @@ def text_html(saved: SavedResult, index: Mapping[str, Any], shown: PageVolumes) 
     """Return the text of a page. index: the content of `result.json`."""
     return "".join(
         [
+            _alarm(saved.settings),
             _head(saved, shown),
             _section("Quality checks", _checks(index)),
             _section("Motion between the visits", _motion(saved, index)),
@@ -80,6 +81,15 @@ def _plain(value: Any) -> str:
 
 def _section(title: str, body: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{body}</section>" if body else ""
+
+
+def _alarm(settings: Mapping[str, Any]) -> str:
+    """Return in what the inputs do not belong together, in red above all else."""
+    conflicts = (settings.get("agreement") or {}).get("conflicts") or []
+    said = "".join(
+        f"<br>{escape(str(row['what']).upper())}: {escape(str(row['words']))}." for row in conflicts
+    )
+    return f'<p class="alarm">The inputs do not belong together; this was allowed.{said}</p>' if said else ""
 
 
 def _head(saved: SavedResult, shown: PageVolumes) -> str:

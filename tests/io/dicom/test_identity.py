@@ -16,7 +16,8 @@ import torch
 from duotomo.geometry import VolumeGrid
 from duotomo.io import FileError
 from duotomo.io.dicom.breast_view import VIEWS, BreastView
-from duotomo.io.dicom.identity import PATIENT, STUDY, Identity
+from duotomo.io.dicom.identifying import PATIENT, STUDY
+from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 
 SECRETS = ("Roe", "Jane", "PID-4711", "19610203", "ACC-0815", "1.2.826.0.1.4711")
@@ -125,11 +126,43 @@ def test_nobody_is_nobody() -> None:
     assert Identity.anonymous("x").study_uid != Identity.anonymous("y").study_uid
 
 
-def test_patients_are_told_apart() -> None:
-    mine = Identity.of(a_scan())
-    assert mine.same_patient(Identity.of(a_scan(SOPInstanceUID="1.2.3", StudyInstanceUID="1.2.4")))
-    assert not mine.same_patient(Identity.of(a_scan(PatientID="PID-4712")))
-    assert not mine.same_patient(Identity.of(a_scan(IssuerOfPatientID="elsewhere")))
+@pytest.mark.parametrize(
+    ("attribute", "mine", "theirs", "same"),
+    [
+        ("PatientID", "PID-4711", "PID-4711 ", True),
+        ("PatientID", "PID-4711", "PID-4712", False),
+        ("PatientID", "PID-4711", "", None),
+        ("IssuerOfPatientID", "here", "elsewhere", False),
+        ("IssuerOfPatientID", "here", None, None),
+        ("PatientName", "Roe^Jane", "ROE^JANE^^", True),
+        ("PatientName", "Roe^Jane", "Roe^Jane=other^letters", True),
+        ("PatientName", "Roe^Jane", "Doe^Jane", False),
+        ("PatientBirthDate", "19610203", "19610204", False),
+        ("PatientSex", "F", "M", False),
+        ("SOPInstanceUID", "1.2.3", "1.2.3", True),
+        ("SOPInstanceUID", "1.2.3", "1.2.4", False),
+        ("ImageLaterality", "L", "R", False),
+        ("ImageLaterality", "L", None, None),
+    ],
+)
+def test_visits_are_compared_attribute_by_attribute(
+    attribute: str, mine: str, theirs: str | None, same: bool | None
+) -> None:
+    one = Identity.of(a_scan(**{attribute: mine}))
+    other = a_scan(**{attribute: theirs or ""})
+    if theirs is None:
+        del other[attribute]
+    assert one.agreement(Identity.of(other))[attribute] is same
+    assert one.agreement(Identity.of(a_scan()))["PatientID"] is True
+
+
+def test_views_are_compared_by_code_or_name() -> None:
+    older = pydicom.Dataset()
+    older.CodeValue, older.CodingSchemeDesignator, older.CodeMeaning = "R-10226", "SRT", "oblique"
+    oblique = Identity.of(a_scan(ViewCodeSequence=[older]))
+    assert oblique.breast.view == "MLO"
+    for position, same in (("MLO", True), ("CC", False), ("", None)):
+        assert oblique.agreement(Identity.of(a_scan(ViewPosition=position)))["ViewCodeSequence"] is same
 
 
 def test_a_damaged_attribute_is_named_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -222,7 +222,7 @@ def test_facts_are_told_and_names_are_not(tmp_path: Path) -> None:
     assert "Doe" not in told
     assert "X17" not in told
     assert again.identity is not None
-    assert again.identity.same_patient(Identity.of(who))
+    assert again.identity.agreement(Identity.of(who))["PatientID"]
 
 
 def test_nobody_is_written_without_an_identity(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from duotomo._lazy import lazy_names
 
 if TYPE_CHECKING:
     from duotomo.io.dicom.breast_view import BreastView
+    from duotomo.io.dicom.deidentification import Pseudonyms
     from duotomo.io.dicom.identity import Identity
     from duotomo.io.dicom.projections import read_dicom_scan
     from duotomo.io.dicom.projections_writer import write_dicom_projections
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BreastView",
     "Identity",
+    "Pseudonyms",
     "read_dicom_scan",
     "read_tomosynthesis",
     "write_deformable_registration",
@@ -35,6 +37,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "breast_view": ("BreastView",),
+        "deidentification": ("Pseudonyms",),
         "identity": ("Identity",),
         "projections": ("read_dicom_scan",),
         "projections_writer": ("write_dicom_projections",),

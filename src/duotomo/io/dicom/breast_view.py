@@ -23,6 +23,16 @@ VIEWS = {
 }
 """The code of SNOMED CT and its meaning, by the abbreviation that View Position has."""
 
+OLDER = {
+    "R-10242": "CC",
+    "R-10226": "MLO",
+    "R-10224": "ML",
+    "R-10228": "LM",
+    "R-10230": "LMO",
+    "R-10244": "FB",
+}
+"""Codes of views that files have from before SNOMED CT."""
+
 LATERALITIES = {"L": "left", "R": "right"}
 
 
@@ -88,12 +98,9 @@ class BreastView:
         """
         sides = [str(dataset.get(name) or "") for name in ("ImageLaterality", "Laterality")]
         sides += [str(part.get("FrameLaterality") or "") for part in _anatomies(dataset)]
-        codes = {value: name for name, (value, _) in VIEWS.items()}
-        views = [codes.get(str(part.get("CodeValue"))) for part in dataset.get("ViewCodeSequence") or ()]
-        position = str(dataset.get("ViewPosition") or "")
         return cls(
             laterality=next((side for side in sides if side in LATERALITIES), None),
-            view=next((view for view in (*views, position) if view in VIEWS), "CC"),
+            view=stated_view(dataset) or "CC",
             implant=str(dataset.get("BreastImplantPresent") or "") == "YES",
         )
 
@@ -114,6 +121,26 @@ class BreastView:
         view = code(value, "SCT", meaning)
         view.update(item({"ViewModifierCodeSequence": []}))
         return view
+
+
+def stated_view(dataset: Any) -> str | None:
+    """Return the view that a mammography dataset states, by code or by name; None where it states none.
+
+    >>> stated_view(item({"ViewCodeSequence": [code("R-10226", "SRT", "medio-lateral oblique")]}))
+    'MLO'
+    """
+    codes = [str(part.get("CodeValue")) for part in dataset.get("ViewCodeSequence") or ()]
+    named = [view_of_code(value) for value in codes] + [str(dataset.get("ViewPosition") or "")]
+    return next((view for view in named if view in VIEWS), None)
+
+
+def view_of_code(value: str) -> str:
+    """Return the abbreviation of a view by its code, "" for a code that is not known.
+
+    >>> view_of_code("399162004"), view_of_code("R-10242")
+    ('CC', 'CC')
+    """
+    return {known: name for name, (known, _) in VIEWS.items()}.get(value) or OLDER.get(value, "")
 
 
 def _anatomies(dataset: Any) -> Iterator[Any]:

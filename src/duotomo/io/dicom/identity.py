@@ -3,60 +3,21 @@
 from __future__ import annotations
 
 import copy
+import re
 import secrets
 import uuid
 from typing import Any, NoReturn
 
 from duotomo.io.dicom.breast_view import BreastView
+from duotomo.io.dicom.comparable import comparable
+from duotomo.io.dicom.deidentification import Pseudonyms, deidentified_attributes
 from duotomo.io.dicom.header import quiet
+from duotomo.io.dicom.identifying import identifying, readable
 from duotomo.io.libraries import pydicom
 from duotomo.io.paths import FileError
 
-PATIENT = (
-    "PatientName",
-    "PatientID",
-    "IssuerOfPatientID",
-    "IssuerOfPatientIDQualifiersSequence",
-    "PatientBirthDate",
-    "PatientSex",
-    "PatientIdentityRemoved",
-    "DeidentificationMethod",
-    "DeidentificationMethodCodeSequence",
-    "ClinicalTrialSponsorName",
-    "ClinicalTrialProtocolID",
-    "ClinicalTrialProtocolName",
-    "ClinicalTrialSiteID",
-    "ClinicalTrialSiteName",
-    "ClinicalTrialSubjectID",
-    "ClinicalTrialSubjectReadingID",
-)
-"""Of the modules Patient and Clinical Trial Subject."""
-
-STUDY = (
-    "StudyInstanceUID",
-    "StudyDate",
-    "StudyTime",
-    "StudyID",
-    "StudyDescription",
-    "AccessionNumber",
-    "IssuerOfAccessionNumberSequence",
-    "ReferringPhysicianName",
-    "PatientAge",
-)
-"""Of the modules General Study and Patient Study."""
-
-REQUIRED = (
-    "PatientName",
-    "PatientID",
-    "PatientBirthDate",
-    "PatientSex",
-    "StudyDate",
-    "StudyTime",
-    "StudyID",
-    "AccessionNumber",
-    "ReferringPhysicianName",
-)
-"""What DICOM wants in every file, if only empty."""
+REMARKED = "The inputs do not belong together, and somebody allowed it."
+"""Follows a remark in Image Comments."""
 
 FAMILY = uuid.UUID("5f0b6c1e-8d0a-4c53-9d0e-3f6a1c2b7d94")
 """Sets all UIDs that are computed here apart from anybody else's."""
@@ -84,19 +45,15 @@ class Identity:
     Identity(hidden)
     """
 
-    __slots__ = ("__attributes", "__breast", "__key")
+    __slots__ = ("__attributes", "__breast", "__deidentified", "__key", "__remark", "__said")
 
     def __init__(self, attributes: Any, *, key: str, breast: BreastView) -> None:
-        dataset = pydicom().Dataset()
-        for name in (*PATIENT, *STUDY):
-            if name in attributes:
-                dataset[name] = _readable(attributes, name)
-        for name in REQUIRED:
-            if name not in dataset:
-                setattr(dataset, name, "")
+        dataset = identifying(attributes)
         if not dataset.get("StudyInstanceUID"):
             dataset.StudyInstanceUID = _uid(key, "study")
         self.__attributes, self.__key, self.__breast = dataset, key, breast
+        self.__remark, self.__deidentified = "", False
+        self.__said = comparable(dataset, attributes, breast)
 
     @classmethod
     def of(cls, dataset: Any) -> Identity:
@@ -126,8 +83,11 @@ class Identity:
         ('Doe^Jane', 'Identity(hidden)')
         """
         names = [name for name in ("SOPInstanceUID", "SeriesInstanceUID") if name in dataset]
-        key = next((str(value) for name in names if (value := _readable(dataset, name).value)), None)
-        return cls(dataset, key=key or secrets.token_hex(16), breast=_breast(dataset))
+        key = next((str(value) for name in names if (value := readable(dataset, name).value)), None)
+        identity = cls(dataset, key=key or secrets.token_hex(16), breast=_breast(dataset))
+        # What a result was made of does not change when it becomes another file.
+        said = re.fullmatch(rf"([A-Z ,]+)\. {re.escape(REMARKED)}", _comments(dataset))
+        return identity if said is None else identity.remarked(said[1])
 
     @classmethod
     def anonymous(cls, seed: str | None = None) -> Identity:
@@ -199,8 +159,10 @@ class Identity:
         for element in self.__attributes:
             dataset[element.tag] = copy.deepcopy(element)
 
-    def same_patient(self, other: Identity) -> bool:
-        """Return whether two visits have the same Patient ID, of the same issuer.
+    def agreement(self, other: Identity) -> dict[str, bool | None]:
+        """Return in what two visits agree, without a word of what it is.
+
+        Names may differ in case, and in what pads them.
 
         Parameters
         ----------
@@ -209,17 +171,85 @@ class Identity:
 
         Returns
         -------
-        bool
-            True also if neither has one.
+        dict of str to bool or None
+            By DICOM's keyword: the attributes of the patient, `ImageLaterality` for the side,
+            `ViewCodeSequence` for the view, and `SOPInstanceUID`. None where one visit does not say it.
 
         Examples
         --------
-        >>> Identity.anonymous().same_patient(Identity.anonymous())
-        True
+        >>> agreement = Identity.anonymous().agreement(Identity.anonymous())
+        >>> agreement["PatientID"], agreement["PatientBirthDate"]
+        (True, None)
         """
-        mine, theirs = self.__attributes, other.__attributes
-        names = ("PatientID", "IssuerOfPatientID")
-        return all(str(mine.get(name) or "") == str(theirs.get(name) or "") for name in names)
+        return {
+            name: mine == other.__said[name] if mine and other.__said[name] else None
+            for name, mine in self.__said.items()
+        }
+
+    @property
+    def remark(self) -> str:
+        """What every file written with this identity says of it, "" for nothing."""
+        return self.__remark
+
+    def remarked(self, remark: str, *, again: int = 0) -> Identity:
+        """Return the same identity with a remark that every file written with it carries.
+
+        Parameters
+        ----------
+        remark : str
+            In a few words, with commas between several; nothing in it identifies a patient. It is added to an
+            earlier one.
+        again : int
+            Where one scan is several visits: how many of them came before. Each has a frame of its own.
+
+        Returns
+        -------
+        Identity
+            Another object.
+
+        Examples
+        --------
+        >>> Identity.anonymous().remarked("DIFFERENT SIDES").remark
+        'DIFFERENT SIDES'
+        """
+        key = f"{self.__key} {again}" if again else self.__key
+        parts = dict.fromkeys(part for said in (self.__remark, remark) for part in said.split(", ") if part)
+        return self.__with(self.__attributes, key, ", ".join(parts), deidentified=self.__deidentified)
+
+    @property
+    def is_deidentified(self) -> bool:
+        """Whether files written with this identity are made by the standard's confidentiality profile."""
+        return self.__deidentified
+
+    def deidentified(self, pseudonyms: Pseudonyms) -> Identity:
+        """Return a pseudonym of this identity, with other UIDs and without dates.
+
+        Parameters
+        ----------
+        pseudonyms : Pseudonyms
+            One patient, study or visit has one pseudonym with one of these.
+
+        Returns
+        -------
+        Identity
+            By the Basic Application Level Confidentiality Profile of DICOM PS3.15.
+
+        Examples
+        --------
+        >>> scan, result = pydicom().Dataset(), pydicom().Dataset()
+        >>> scan.PatientName, scan.PatientID = "Doe^Jane", "4711"
+        >>> Identity.of(scan).deidentified(Pseudonyms()).put(result)
+        >>> "Doe" in str(result), result.PatientIdentityRemoved
+        (False, 'YES')
+        """
+        study_uid = _uid(pseudonyms.of(self.study_uid), "study")
+        attributes = deidentified_attributes(self.__attributes, pseudonyms, study_uid)
+        return self.__with(attributes, pseudonyms.of(self.__key), self.__remark, deidentified=True)
+
+    def __with(self, attributes: Any, key: str, remark: str, *, deidentified: bool) -> Identity:
+        other = Identity(attributes, key=key, breast=self.__breast)
+        other.__remark, other.__deidentified, other.__said = remark, deidentified, self.__said
+        return other
 
     def __repr__(self) -> str:
         return "Identity(hidden)"
@@ -237,17 +267,12 @@ class Identity:
         )
 
 
-def _readable(dataset: Any, name: str) -> Any:
-    """Return a copy of an element; raise if it is damaged, without a word of what it holds."""
+def _comments(dataset: Any) -> str:
     try:
-        # What other programs wrote against the rules is handed on as it is.
         with quiet():
-            return copy.deepcopy(dataset[name])
-    except Exception:  # pydicom has many; none may be shown, for its text may name the patient
-        raise FileError(
-            f"Identity: expected the attribute {name} as DICOM has it; got bytes that cannot be read. "
-            f"Correct it or remove it."
-        ) from None
+            return str(dataset.get("ImageComments") or "")
+    except Exception:  # damaged: as if there were none
+        return ""
 
 
 def _breast(dataset: Any) -> BreastView:

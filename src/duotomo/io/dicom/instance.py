@@ -7,8 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from duotomo.io.dicom.deidentification import deidentify
 from duotomo.io.dicom.header import item
-from duotomo.io.dicom.identity import Identity
+from duotomo.io.dicom.identity import REMARKED, Identity
 from duotomo.io.durable import durable
 from duotomo.io.libraries import pydicom
 from duotomo.io.paths import FileError, reason
@@ -17,6 +18,9 @@ SUFFIXES = (".dcm",)
 
 EXPLICIT = "1.2.840.10008.1.2.1"
 """The transfer syntax Explicit VR Little Endian: not compressed."""
+
+MOST_CHARACTERS = 64
+"""Of a description."""
 
 MOST_BYTES = 2**32 - 2
 """Of one element that is not compressed: its length is written in 32 bits."""
@@ -59,15 +63,19 @@ def new_dataset(sop_class: str, modality: str, identity: Identity, description: 
 
 def check_description(where: str, description: str) -> None:
     """Raise unless a description fits into DICOM's Series Description."""
-    if not 0 < len(description) <= 64 or "\\" in description or not description.isprintable():
+    if not 0 < len(description) <= MOST_CHARACTERS or "\\" in description or not description.isprintable():
         raise FileError(
             f"{where}: expected a description of 1 to 64 printable characters without a backslash; got "
             f"{len(description)} characters, {description[:64]!r}. Change it."
         )
 
 
-def save(where: str, path: Path, dataset: Any, transfer_syntax: str = EXPLICIT) -> None:
-    """Write a dataset; an older file is replaced once the new one is complete."""
+def save(where: str, path: Path, dataset: Any, identity: Identity, transfer_syntax: str = EXPLICIT) -> None:
+    """Write a dataset of an identity; an older file is replaced once the new one is complete."""
+    if identity.remark:
+        _put_remark(dataset, identity.remark)
+    if identity.is_deidentified:
+        deidentify(dataset)
     meta = pydicom().dataset.FileMetaDataset()
     meta.MediaStorageSOPClassUID = dataset.SOPClassUID
     meta.MediaStorageSOPInstanceUID = dataset.SOPInstanceUID
@@ -77,6 +85,15 @@ def save(where: str, path: Path, dataset: Any, transfer_syntax: str = EXPLICIT) 
         _compress(where, dataset, transfer_syntax)
     with durable(where, path) as fresh:
         dataset.save_as(str(fresh), enforce_file_format=True)
+
+
+def _put_remark(dataset: Any, remark: str) -> None:
+    """Say a remark where viewers show it: before the series, and with the image or the registration."""
+    dataset.SeriesDescription = f"{remark}: {dataset.SeriesDescription}"[:MOST_CHARACTERS]
+    if "ContentDescription" in dataset:
+        dataset.ContentDescription = dataset.SeriesDescription
+    else:
+        dataset.ImageComments = f"{remark}. {REMARKED}"
 
 
 def _compress(where: str, dataset: Any, transfer_syntax: str) -> None:

@@ -14,22 +14,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.io.dicom.breast_view import VIEWS
+from duotomo.io.dicom.breast_view import VIEWS, view_of_code
 from duotomo.io.dicom.header import ViewAttributes, common_text, title
 from duotomo.io.paths import FileError
 
 Floats = NDArray[np.float64]
 T = TypeVar("T", int, float)
-
-_OLDER = {
-    "R-10242": "CC",
-    "R-10226": "MLO",
-    "R-10224": "ML",
-    "R-10228": "LM",
-    "R-10230": "LMO",
-    "R-10244": "FB",
-}
-"""Codes of views that files have from before SNOMED CT."""
 
 _LETTERS = {"L": (1, 0, 0), "R": (-1, 0, 0), "P": (0, 1, 0), "A": (0, -1, 0), "H": (0, 0, 1), "F": (0, 0, -1)}
 _ANTERIOR = np.array(_LETTERS["A"], dtype=np.float64)
@@ -88,7 +78,7 @@ def view_position(view: ViewAttributes) -> str:
     """Return "CC", "MLO" and the like, from View Code Sequence or View Position, or ""."""
     codes = view.dataset.get("ViewCodeSequence") or []
     value = str(codes[0].get("CodeValue", "")) if len(codes) else ""
-    by_code = {known[0]: name for name, known in VIEWS.items()}.get(value) or _OLDER.get(value, "")
+    by_code = view_of_code(value)
     by_name = view.text("ViewPosition")
     if by_code and by_name in VIEWS and by_code != by_name:
         raise FileError(

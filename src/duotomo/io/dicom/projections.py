@@ -11,6 +11,7 @@ import torch
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition
+from duotomo.io.dicom.comparable import COMPARED
 from duotomo.io.dicom.frames import check_pixels, frame_count, frame_shape, read_frames
 from duotomo.io.dicom.header import (
     ViewAttributes,
@@ -171,11 +172,14 @@ def _ordered(files: list[Path], headers: list[Any]) -> tuple[list[Path], list[Vi
             f"{max(counts)} frames. Choose one file."
         )
     views = [ViewAttributes(header, 0) for header in headers]
-    if not all(Identity.of(headers[0]).same_patient(Identity.of(header)) for header in headers):
-        raise FileError(
-            f"expected the views of one scan; got files with another {title('PatientID')}. "
-            f"Put each scan into a folder of its own."
-        )
+    first = Identity.of(headers[0])
+    for agreement in (first.agreement(Identity.of(header)) for header in headers[1:]):
+        other = next((name for name in COMPARED if agreement[name] is False), None)
+        if other is not None:
+            raise FileError(
+                f"expected the views of one scan; got files with another {title(other)}. "
+                f"Put each scan into a folder of its own."
+            )
     if len({(laterality(view), view_position(view)) for view in views}) > 1:
         raise FileError(
             "expected the views of one breast; got files of several sides or positions. "

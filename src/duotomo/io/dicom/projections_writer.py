@@ -124,11 +124,11 @@ def write_dicom_projections(
         raise type(error)(f"{where}: {error}") from error
     with quiet():
         if not single_files:
-            save(where, target(where, path, SUFFIXES), files.all(frames), transfer_syntax)
+            save(where, target(where, path, SUFFIXES), files.all(frames), files.identity, transfer_syntax)
             return
         make_folder(where, Path(path))
         for view, name in enumerate(names):
-            save(where, Path(path, name), files.one(view, frames[view]), transfer_syntax)
+            save(where, Path(path, name), files.one(view, frames[view]), files.identity, transfer_syntax)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

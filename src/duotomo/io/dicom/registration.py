@@ -20,7 +20,7 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.io.dicom.header import decimals, item
 from duotomo.io.dicom.identity import Identity
-from duotomo.io.dicom.instance import EXPLICIT, MOST_BYTES, SUFFIXES, check_description, new_dataset, save
+from duotomo.io.dicom.instance import MOST_BYTES, SUFFIXES, check_description, new_dataset, save
 from duotomo.io.paths import AnyPath, FileError, target
 from duotomo.io.patient_frame import lps, lps_matrix
 from duotomo.transforms import Motion, invert_points
@@ -100,7 +100,7 @@ def write_spatial_registration(
         _registered(fixed.frame_of_reference_uid, np.eye(4)),
         _registered(moving.frame_of_reference_uid, matrix),
     ]
-    save(where, path, dataset, EXPLICIT)
+    save(where, path, dataset, fixed)
 
 
 def write_deformable_registration(
@@ -181,7 +181,7 @@ def write_deformable_registration(
             }
         )
     ]
-    save(where, path, dataset, EXPLICIT)
+    save(where, path, dataset, fixed)
 
 
 def write_registration(

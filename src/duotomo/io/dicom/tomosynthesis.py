@@ -110,7 +110,7 @@ def write_tomosynthesis(
     dataset.PerFrameFunctionalGroupsSequence = _frames(grid)
     dataset.PixelData = stored.tobytes()
     dataset["PixelData"].VR = "OW"
-    save(where, path, dataset, transfer_syntax)
+    save(where, path, dataset, identity, transfer_syntax)
 
 
 def quantise(volume: torch.Tensor) -> tuple[NDArray[np.uint16], float, float]:
