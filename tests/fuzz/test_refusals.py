@@ -172,7 +172,7 @@ def test_packed_numbers_are_as_they_were_written(name: str, tmp_path: Path) -> N
     data[-6 if path.suffix == ".nrrd" else -2] ^= 1
     path.write_bytes(data)
     with pytest.raises(
-        FileError, match=r"expected (zlib data|a file that can be read).*; got: .*(check|CRC)"
+        FileError, match=r"expected packed data in .*; got: .*incorrect data check"
     ):
         (read_volume if name.startswith("volume") else read_scan)(path)
 
@@ -184,7 +184,7 @@ def test_packed_volumes_of_nrrd_are_checked(tmp_path: Path) -> None:
     data = bytearray((tmp_path / "v.nrrd").read_bytes())
     data[-6] ^= 1
     (tmp_path / "v.nrrd").write_bytes(data)
-    with pytest.raises(FileError, match=r"got: CRC check failed"):
+    with pytest.raises(FileError, match=r"got: .*incorrect data check"):
         read_volume(tmp_path / "v.nrrd")
 
 
@@ -203,7 +203,7 @@ def test_bytes_that_are_no_text_are_no_transform(tmp_path: Path) -> None:
         b"#Insight Transform File V1.0\nTransform: Aff\xd4ine_double_3_3\nParameters: 1\nFixedParameters: 0\n"
     )
     path.write_bytes(text)
-    with pytest.raises(FileError, match=r"expected a transform that SimpleITK can read"):
+    with pytest.raises(FileError, match=r"expected the name of a transform"):
         read_transform(path, GRID)
 
 

@@ -23,7 +23,7 @@ def test_a_number_of_channels_that_cannot_be(channels: bytes, tmp_path: Path) ->
     path.write_bytes(changed)
     for read in (read_displacement, recognise):
         with pytest.raises(
-            FileError, match=r"expected (ElementNumberOfChannels of 1|1 finite number in Elem)"
+            FileError, match=r"expected (ElementNumberOfChannels of 1|1 whole number in Elem)"
         ):
             read(path)
 
@@ -31,7 +31,7 @@ def test_a_number_of_channels_that_cannot_be(channels: bytes, tmp_path: Path) ->
 def test_numbers_of_other_types_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "v.nrrd"
     sitk.WriteImage(sitk.GetImageFromArray(VECTORS[..., 0].astype(np.complex64)), str(path))
-    with pytest.raises(FileError, match=r"v\.nrrd of whole or floating-point numbers; got the type complex"):
+    with pytest.raises(FileError, match=r"v\.nrrd of whole or floating-point numbers; got the type .complex"):
         read_volume(path)
 
 
