@@ -59,7 +59,7 @@ NEVER = r"to need at most .*; got a header that asks for"
             "mat packed/goes on",
             "s.mat",
             read_scan,
-            r"expected \d+ bytes in a packed array of s\.mat; got more",
+            r"expected 504 bytes in the array g; got 504, and no end",
         ),
         (
             "tiff packed/page",
@@ -150,7 +150,7 @@ def test_volumes_are_of_finite_numbers(tmp_path: Path) -> None:
 def test_damaged_transforms_in_hdf5_are_named(tmp_path: Path) -> None:
     path = SAMPLES["transform hdf5"].put(tmp_path)
     path.write_bytes(path.read_bytes()[:600])
-    with pytest.raises(FileError, match=r"expected HDF5 that can be read; got .*truncated"):
+    with pytest.raises(FileError, match=r"expected HDF5 that can be read; got: .*truncated"):
         read_transform(path, GRID)
 
 
@@ -171,9 +171,7 @@ def test_packed_numbers_are_as_they_were_written(name: str, tmp_path: Path) -> N
     # Before the length that gzip has after its checksum.
     data[-6 if path.suffix == ".nrrd" else -2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(
-        FileError, match=r"expected packed data in .*; got: .*incorrect data check"
-    ):
+    with pytest.raises(FileError, match=r"expected packed data in .*; got: .*incorrect data check"):
         (read_volume if name.startswith("volume") else read_scan)(path)
 
 

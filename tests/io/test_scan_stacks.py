@@ -266,7 +266,11 @@ def test_metaimages_lie_where_itk_has_them(
             for name in ("../other.raw", "/dev/zero", "LIST")
         ),
         ("ElementSpacing = 1 1 1", "ElementSpacing = nan 1 1", r"expected 3 finite numbers in ElementSp"),
-        ("NDims = 3", "NDims 3", r"expected lines name = value, each name once, up to ElementDataFile = \.\.\., in s\.mha"),
+        (
+            "NDims = 3",
+            "NDims 3",
+            r"expected lines name = value, each name once, up to ElementDataFile = \.\.\., in s\.mha",
+        ),
     ],
 )
 def test_wrong_metaimage_headers_are_named(old: str, new: str, message: str, tmp_path: Path) -> None:

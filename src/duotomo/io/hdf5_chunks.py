@@ -48,7 +48,9 @@ def _check_chunk(data: Any, name: str, chunk: Any, codes: list[int], n_bytes: in
     n_plain = n_bytes + _CHECKSUM * codes[:packing].count(_FLETCHER)
     n_after = _CHECKSUM * codes[packing:].count(_FLETCHER)
     if chunk.size > 2 * n_plain + _SLACK:
-        raise FileError(f"expected at most {n_plain} bytes in {what}; got {chunk.size} packed. Write it anew.")
+        raise FileError(
+            f"expected at most {n_plain} bytes in {what}; got {chunk.size} packed. Write it anew."
+        )
     found = chunk.size - n_after
     if packing < len(codes):
         raw = data.id.read_direct_chunk(chunk.chunk_offset)[1]

@@ -84,7 +84,9 @@ class _Raw:
             if name not in self.values:
                 raise damaged(f"a line that starts with {name}: for {self.name}", "none")
         params, fixed = (self.values[name] for name in _FIELDS)
-        return ItkTransform(kind=kind, order=None if order is None else int(order), params=params, fixed=fixed)
+        return ItkTransform(
+            kind=kind, order=None if order is None else int(order), params=params, fixed=fixed
+        )
 
 
 _FIELDS = ("Parameters", "FixedParameters")
@@ -167,7 +169,12 @@ def _from_matlab(path: Path) -> list[_Raw]:
         if len(header) < _MATLAB_HEADER.size:
             raise damaged("20 bytes before every array", f"{len(header)}")
         code, n_rows, n_columns, is_complex, n_name = _MATLAB_HEADER.unpack(header)
-        if code not in _MATLAB_TYPES or is_complex or min(n_rows, n_columns) < 0 or not 0 < n_name <= _MOST_NAME:
+        if (
+            code not in _MATLAB_TYPES
+            or is_complex
+            or min(n_rows, n_columns) < 0
+            or not 0 < n_name <= _MOST_NAME
+        ):
             raise damaged("arrays in MATLAB's level-4 format, little-endian", f"one of type {code}")
         dtype, start = np.dtype(_MATLAB_TYPES[code]), at + _MATLAB_HEADER.size + n_name
         name = data[start - n_name : start].rstrip(b"\0").decode("ascii", errors="replace")
@@ -177,7 +184,9 @@ def _from_matlab(path: Path) -> list[_Raw]:
         arrays.append((name, np.frombuffer(data[start:at], dtype).astype(np.float64)))
     kinds, fixed = arrays[::2], arrays[1::2]
     if len(kinds) != len(fixed) or any(name != "fixed" for name, _ in fixed):
-        raise damaged("parameters and fixed ones in turn", ", ".join(name for name, _ in arrays)[:60] or "nothing")
+        raise damaged(
+            "parameters and fixed ones in turn", ", ".join(name for name, _ in arrays)[:60] or "nothing"
+        )
     return [
         _Raw(name=name, values=dict(zip(_FIELDS, (params, own), strict=True)))
         for (name, params), (_, own) in zip(kinds, fixed, strict=True)

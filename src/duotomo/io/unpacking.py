@@ -64,6 +64,32 @@ class Deflate:
         return self._stream.decompress(self._stream.unconsumed_tail + data, max_length)
 
 
+class Unpacked:
+    """What the next `n_packed` bytes of a file unpack to, as a file, of which no more is made than is read."""
+
+    def __init__(self, unpacker: Unpacker, file: Bytes, n_packed: int) -> None:
+        self._unpacker, self._file, self._n_packed = unpacker, file, n_packed
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream has ended, and its checksum fits."""
+        return self._unpacker.eof
+
+    def read(self, size: int, /) -> bytes:
+        """Return so many bytes, or as many as there are."""
+        found = bytearray()
+        while len(found) < size and not self.ended:
+            packed = b""
+            if self._unpacker.needs_input:
+                packed = self._file.read(min(_CHUNK, self._n_packed))
+                self._n_packed -= len(packed)
+            part = _step(self._unpacker, packed, size - len(found), "it")
+            if not (packed or part):
+                break
+            found += part
+        return bytes(found)
+
+
 def gzip_stream() -> Unpacker:
     """Return what unpacks one member of gzip."""
     return Deflate(zlib.MAX_WBITS | 16)
@@ -79,12 +105,7 @@ def parts(unpacker: Unpacker, file: Bytes, most: int, what: str) -> Iterator[byt
     n_bytes = 0
     while not unpacker.eof:
         packed = file.read(_CHUNK) if unpacker.needs_input else b""
-        try:
-            part = unpacker.decompress(packed, min(_CHUNK, most + 1 - n_bytes))
-        except _ERRORS as error:
-            raise FileError(
-                f"expected packed data in {what}; got: {error}. Check that the file is complete."
-            ) from error
+        part = _step(unpacker, packed, min(_CHUNK, most + 1 - n_bytes), what)
         n_bytes += len(part)
         if n_bytes > most:
             raise FileError(f"expected at most {most} bytes packed in {what}; got more. Write it anew.")
@@ -94,6 +115,15 @@ def parts(unpacker: Unpacker, file: Bytes, most: int, what: str) -> Iterator[byt
                 f"Check that the file is complete."
             )
         yield part
+
+
+def _step(unpacker: Unpacker, packed: bytes, most: int, what: str) -> bytes:
+    try:
+        return unpacker.decompress(packed, most)
+    except _ERRORS as error:
+        raise FileError(
+            f"expected packed data in {what}; got: {error}. Check that the file is complete."
+        ) from error
 
 
 def unpacked(unpacker: Unpacker, file: Bytes, n_bytes: int, what: str) -> NDArray[np.uint8]:
@@ -119,7 +149,9 @@ def packbits_length(data: bytes, most: int) -> int:
 
     def step(at: int) -> tuple[int, int]:
         code = data[at]
-        return (at + 2 + code, code + 1) if code < 128 else (at + (2 if code > 128 else 1), (257 - code) % 129)
+        return (
+            (at + 2 + code, code + 1) if code < 128 else (at + (2 if code > 128 else 1), (257 - code) % 129)
+        )
 
     return _walked(len(data), step, most)
 

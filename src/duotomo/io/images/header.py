@@ -102,9 +102,7 @@ def decimals(field: str, text: str, n: int, *, most: float = FARTHEST_MM) -> NDA
 def spacings(field: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return distances of voxels; raise unless they are above zero."""
     if not (values > 0).all():
-        raise FileError(
-            f"expected {field} of the header above 0; got {values.tolist()}. Repair the header."
-        )
+        raise FileError(f"expected {field} of the header above 0; got {values.tolist()}. Repair the header.")
     return values
 
 

@@ -140,7 +140,9 @@ def _header(path: Path) -> _Header:
     start, name = start_of(path), path.name
     magic, end = _MAGIC.match(start), _END.search(start)
     if magic is None:
-        raise FileError(f"expected NRRD at the start of {name}; got other bytes. Check that the file is complete.")
+        raise FileError(
+            f"expected NRRD at the start of {name}; got other bytes. Check that the file is complete."
+        )
     # A header that has its data elsewhere may lack the empty line.
     lines = start[magic.end() : len(start) if end is None else end.start()].rstrip(b"\r\n").split(b"\n")
     fields: dict[str, str] = {}
@@ -156,7 +158,9 @@ def _header(path: Path) -> _Header:
             )
         fields[field] = found[2]
     if end is None and "datafile" not in fields:
-        raise FileError(f"expected an empty line after the header of {name}; got none. Check that the file is complete.")
+        raise FileError(
+            f"expected an empty line after the header of {name}; got none. Check that the file is complete."
+        )
     return _Header(name=name, fields=fields, n_bytes=len(start) if end is None else end.end())
 
 
