@@ -1,4 +1,4 @@
-"""Headers that are written for another reader than ours: to lead it astray, out of its buffers, or elsewhere."""
+"""Headers that are written to lead a reader astray: beyond its memory, or to other files."""
 
 from __future__ import annotations
 
@@ -124,11 +124,12 @@ def _elsewhere(name: str) -> Change:
 def _ome(path: Path) -> None:
     """Name a file beside it for the pages of a TIFF, as microscopes do."""
     tifffile.imwrite(path.parent / "other.ome.tif", VIEWS + 100, ome=True)
-    plane = '<TiffData FirstT="0" IFD="0" PlaneCount="3"><UUID FileName="other.ome.tif">urn:uuid:a</UUID></TiffData>'
+    there = '<UUID FileName="other.ome.tif">urn:uuid:a</UUID>'
+    plane = f'<TiffData FirstT="0" IFD="0" PlaneCount="3">{there}</TiffData>'
     text = (
-        '<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" UUID="urn:uuid:b"><Image ID="Image:0">'
-        '<Pixels ID="Pixels:0" DimensionOrder="XYZCT" Type="float" SizeX="7" SizeY="6" SizeZ="1" SizeC="1" '
-        f'SizeT="3"><Channel ID="Channel:0:0" SamplesPerPixel="1"/>{plane}</Pixels></Image></OME>'
+        '<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" UUID="urn:uuid:b">'
+        '<Image ID="Image:0"><Pixels ID="Pixels:0" DimensionOrder="XYZCT" Type="float" SizeX="7" SizeY="6" '
+        f'SizeZ="1" SizeC="1" SizeT="3"><Channel ID="Channel:0:0" SamplesPerPixel="1"/>{plane}</Pixels></Image></OME>'
     )
     tifffile.imwrite(path, VIEWS[:1], description=text, metadata=None, photometric="minisblack")
 

@@ -232,7 +232,7 @@ def _packed_page(packed: bytes, compression: int, *, tile: int | None = None) ->
     return change
 
 
-def _chunk_of(data: bytes, **options: Any) -> Change:
+def chunk_of(data: bytes, **options: Any) -> Change:
     """Put a chunk into an HDF5 file that unfolds to other than its shape."""
 
     def change(path: Path) -> None:
@@ -306,7 +306,7 @@ def bombs() -> Iterator[Hostile]:
             ("scaled", bytes(100), {"scaleoffset": 3}),
             ("plain", bytes(10), {"fletcher32": True}),
         ):
-            yield case(name, kind, f"chunk {what}", _chunk_of(data, **options), fate=Fate.REFUSED)
+            yield case(name, kind, f"chunk {what}", chunk_of(data, **options), fate=Fate.REFUSED)
     yield case("mat packed", kind, "goes on", _mat_bomb, command=1)
     yield case("mat packed", kind, "data", _mat_data, command=1)
     yield case("scan", kind, "chunk", _hdf5_chunk("projections"))

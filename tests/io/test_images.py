@@ -117,10 +117,12 @@ def test_the_other_byte_order(dtype: str, suffix: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["directions", "spacings", "none", "last"])
 def test_nrrd_of_other_programs(place: str, space: str, tmp_path: Path) -> None:
     directions = {
-        "directions": f"space: {space}\nspace directions: (0,2,0) (-1.5,0,0) (0,0,3)\nspace origin: (1,-2.5,3)\n",
+        "directions": f"space: {space}\nspace directions: (0,2,0) (-1.5,0,0) (0,0,3)\n"
+        "space origin: (1,-2.5,3)\n",
         "spacings": "spacings: 2 1.5 3\n",
         "none": "",
-        "last": f"space: {space}\nspace directions: (2,0,0) (0,1.5,0) (0,0,3) none\nkinds: space space space vector\n",
+        "last": f"space: {space}\nspace directions: (2,0,0) (0,1.5,0) (0,0,3) none\n"
+        "kinds: space space space vector\n",
     }[place]
     sizes = "2 3 4 3" if place == "last" else "2 3 4"
     header = f"NRRD0005\r\n# made by hand\r\nType: int16_t\nDimension: {len(sizes.split())}\nSizes: {sizes}\n"

@@ -73,8 +73,8 @@ def read_settings(path: Path, *, command: str, known: Sequence[str]) -> dict[str
     table = tables.get(command, {})
     if not isinstance(table, dict) or not tables.keys() <= {command, *_OTHERS}:
         raise FileError(
-            f"{where}: expected the table [{command}] in {path}; got {str(sorted(tables))[:_MOST_TEXT]}. Name it after the "
-            f"command."
+            f"{where}: expected the table [{command}] in {path}; got "
+            f"{str(sorted(tables))[:_MOST_TEXT]}. Name it after the command."
         )
     unknown = sorted(table.keys() - set(known))
     if unknown:

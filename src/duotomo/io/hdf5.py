@@ -198,7 +198,8 @@ def numbered(group: Any) -> list[Any]:
     expected = [str(i) for i in range(len(group))]
     if sorted(group, key=lambda name: (len(name), name)) != expected:
         raise FileError(
-            f"expected members 0, 1, ... without a gap in {group.name}; got {sorted(group)[:_FEW]}. Rename them."
+            f"expected members 0, 1, ... without a gap in {group.name}; got {sorted(group)[:_FEW]}. "
+            f"Rename them."
         )
     return [part(group, name) for name in expected]
 

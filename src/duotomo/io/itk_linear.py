@@ -85,7 +85,8 @@ def _versor(params: Floats, fixed: Floats) -> Floats:
 
 
 def _similarity(params: Floats, fixed: Floats) -> Floats:
-    return params[6] * _versor(params, fixed)
+    scaled: Floats = params[6] * _versor(params, fixed)
+    return scaled
 
 
 def _scale_versor(params: Floats, fixed: Floats) -> Floats:

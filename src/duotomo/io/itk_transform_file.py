@@ -161,7 +161,7 @@ _MOST_NAME = 200
 
 
 def _from_matlab(path: Path) -> list[_Raw]:
-    """Walk through the arrays: each says how long it is. Parameters, by the name of the kind, and fixed ones."""
+    """Walk through the arrays, in turn parameters by their kind and fixed ones; each says its length."""
     data, at = path.read_bytes(), 0
     arrays: list[tuple[str, Floats]] = []
     while at < len(data):

@@ -65,7 +65,7 @@ class Deflate:
 
 
 class Unpacked:
-    """What the next `n_packed` bytes of a file unpack to, as a file, of which no more is made than is read."""
+    """What the next `n_packed` bytes of a file unpack to, as a file: no more is made than is read."""
 
     def __init__(self, unpacker: Unpacker, file: Bytes, n_packed: int) -> None:
         self._unpacker, self._file, self._n_packed = unpacker, file, n_packed

@@ -183,8 +183,8 @@ def _check_encoded(dataset: Any, shape: tuple[int, int, int]) -> None:
         if size != (*shape[1:], 1) and (size is not None or syntax in _JPEG):
             raise FileError(
                 f"expected frames of (rows, columns, samples) = {(*shape[1:], 1)}, as {title('Rows')}, "
-                f"{title('Columns')} and {title('SamplesPerPixel')} say; got {size} in frame {number} itself. "
-                f"Check the file."
+                f"{title('Columns')} and {title('SamplesPerPixel')} say; got {size} in frame {number} "
+                f"itself. Check the file."
             )
 
 
@@ -196,8 +196,8 @@ def _check_rle(frame: bytes, n_pixels: int, number: int) -> None:
         # A byte that makes the length even may look like one pixel more.
         if packbits_length(frame[start:end], n_pixels + 2) > n_pixels + 2:
             raise FileError(
-                f"expected {n_pixels} pixels in frame {number}, as {title('Rows')} and {title('Columns')} say; "
-                f"got more in it. Check the file."
+                f"expected {n_pixels} pixels in frame {number}, as {title('Rows')} and {title('Columns')} "
+                f"say; got more in it. Check the file."
             )
 
 

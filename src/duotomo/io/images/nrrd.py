@@ -59,13 +59,13 @@ _COMPONENTS = (
 )
 """Kinds of axes along which an image lies, and of axes that hold the numbers of one voxel."""
 
-_IGNORED = frozenset(
-    "content number blocksize centers centerings labels units spaceunits thicknesses sampleunits min max oldmin "
-    "oldmax measurementframe".split()
+_IGNORED = (
+    *("content", "number", "blocksize", "centers", "centerings", "labels", "units", "spaceunits", "oldmin"),
+    *("thicknesses", "sampleunits", "min", "max", "oldmax", "measurementframe"),
 )
-_READ = frozenset(
-    "type dimension sizes endian encoding space spacedimension spacedirections spaceorigin spacings kinds datafile "
-    "lineskip byteskip".split()
+_READ = (
+    *("type", "dimension", "sizes", "endian", "encoding", "space", "spacedimension", "spacedirections"),
+    *("spaceorigin", "spacings", "kinds", "datafile", "lineskip", "byteskip"),
 )
 
 
@@ -151,7 +151,7 @@ def _header(path: Path) -> _Header:
             continue
         found = _FIELD.fullmatch(line)
         field = found[1].replace(" ", "").lower() if found else ""
-        if found is None or field in fields or field not in _READ | _IGNORED:
+        if found is None or field in fields or field not in (*_READ, *_IGNORED):
             raise FileError(
                 f"expected known lines field: value, each once, in the header of {name}; got {line[:40]!r}. "
                 f"Convert the image. Check that the file is complete."

@@ -144,7 +144,8 @@ def _element(content: Bytes, order: str, expected: int, most: int) -> bytes:
     code, n_bytes, small = _tag(content, order)
     if code != expected or n_bytes > most:
         raise FileError(
-            f"expected a part of type {expected} and at most {most} bytes; got type {code} and {n_bytes}. Save it anew."
+            f"expected a part of type {expected} and at most {most} bytes; got type {code} and {n_bytes}. "
+            f"Save it anew."
         )
     # Parts start at multiples of 8.
     return small[:n_bytes] if small else content.read(n_bytes + -n_bytes % 8)[:n_bytes]

@@ -24,9 +24,12 @@ _PLAIN, _PACKBITS = 1, 32773
 _STREAMS: Mapping[int, Callable[[], Unpacker]] = {8: Deflate, 32946: Deflate, 34925: lzma_stream}
 
 _FLAVOURS = frozenset(
-    "avs bif eer fluoview lsm mdgel mmstack ndpi ndtiff nih ome philips qpi scanimage scn sis stk svs".split()
+    (
+        *("avs", "bif", "eer", "fluoview", "lsm", "mdgel", "mmstack", "ndpi", "ndtiff", "nih", "ome"),
+        *("philips", "qpi", "scanimage", "scn", "sis", "stk", "svs"),
+    )
 )
-"""What microscopes write. Some of it names other files, which tifffile would read; pages are pages without it."""
+"""What microscopes write. Some of it names other files, which tifffile would read. Pages are pages."""
 
 
 def read_tiff(request: Request) -> Stack:
@@ -79,7 +82,7 @@ def _pages(file: Any, request: Request) -> Any:
 
 
 def _check_packed(file: Any, series: Any, request: Request) -> None:
-    """Raise unless what is packed unpacks to its part of a page: tifffile unpacks it whole, whatever comes out."""
+    """Raise unless what is packed unpacks to its part of a page: tifffile would unpack anything."""
     name, page, stored = request.path.name, series.keyframe, request.path.stat().st_size
     if page.compression not in (*_STREAMS, _PACKBITS):
         raise FileError(
