@@ -129,7 +129,8 @@ def _ome(path: Path) -> None:
     text = (
         '<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" UUID="urn:uuid:b">'
         '<Image ID="Image:0"><Pixels ID="Pixels:0" DimensionOrder="XYZCT" Type="float" SizeX="7" SizeY="6" '
-        f'SizeZ="1" SizeC="1" SizeT="3"><Channel ID="Channel:0:0" SamplesPerPixel="1"/>{plane}</Pixels></Image></OME>'
+        'SizeZ="1" SizeC="1" SizeT="3"><Channel ID="Channel:0:0" SamplesPerPixel="1"/>'
+        f"{plane}</Pixels></Image></OME>"
     )
     tifffile.imwrite(path, VIEWS[:1], description=text, metadata=None, photometric="minisblack")
 

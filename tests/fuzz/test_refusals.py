@@ -83,6 +83,41 @@ def test_what_takes_more_memory_than_the_file_holds_is_refused(
         read(tmp_path / file)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("strip deflate", r"expected at most 131072 bytes packed in a part of a page of s\.tif; got more"),
+        ("strip lzma", r"expected at most 131072 bytes packed in a part of a page of s\.tif; got more"),
+        ("strip packbits", r"expected at most 131072 bytes packed in a part of a page of s\.tif; got more"),
+        (
+            "strip lzw",
+            r"expected s\.tif without compression, or by deflate, LZMA or PackBits; got .* number 5",
+        ),
+        ("tile", r"expected tiles of s\.tif no larger than its pixels, 393216 bytes; got 33554432"),
+    ],
+)
+def test_parts_of_pages_unfold_to_no_more_than_they_are(name: str, message: str, tmp_path: Path) -> None:
+    put(f"tiff/{name}", tmp_path)
+    with pytest.raises(FileError, match=message):
+        read_scan(tmp_path / "s.tif")
+
+
+def test_messages_do_not_speak_to_the_terminal(tmp_path: Path) -> None:
+    put("settings joint/escape", tmp_path)
+    ran = duotomo(
+        "joint", *[tmp_path / "s.h5"] * 2, "--settings", tmp_path / "s.toml", "--out", tmp_path / "out"
+    )
+    assert ran.code == 2
+    assert "\\x1b]0;gone\\x07\\x9b31m" in ran.err.replace("\n", "")
+
+
+def test_what_is_said_of_a_file_does_not_speak_to_the_terminal(tmp_path: Path) -> None:
+    whole = SAMPLES["result"].put(tmp_path)
+    whole.write_text(whole.read_text().replace('"status": "', '"status": "\\u001b[31m\\u202e', 1))
+    ran = duotomo("info", tmp_path / "result")
+    assert "status: \\x1b[31m\\u202e" in ran.out
+
+
 def test_archives_are_not_arrays(tmp_path: Path) -> None:
     put("npy/npz", tmp_path)
     with pytest.raises(

