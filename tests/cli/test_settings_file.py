@@ -41,8 +41,14 @@ def test_what_is_none_is_left_out_and_other_commands_are_too(tmp_path: Path) -> 
         ("[joint]\nmethd = 'x'\n", "expected options of duotomo joint .*; got methd. Correct or remove"),
         ("method = 'iterative'\n", r"expected the table \[joint\] in .*; got \['method'\]"),
         ("joint = 3\n", r"expected the table \[joint\] in"),
-        ("[joint.method]\na = 1\n", "expected a number of .* bits, a text, true, false or a list of them for method"),
-        ("[joint]\nmethod = [[1]]\n", "expected a number of .* bits, a text, true, false or a list of them for method"),
+        (
+            "[joint.method]\na = 1\n",
+            "expected a number of .* bits, a text, true, false or a list of them for method",
+        ),
+        (
+            "[joint]\nmethod = [[1]]\n",
+            "expected a number of .* bits, a text, true, false or a list of them for method",
+        ),
         (f"[joint]\nsteps = {'1' * 5000}\n", "settings: expected TOML in .*; got: Exceeds the limit"),
         (f"[joint]\nsteps = {10**19}\n", "expected a number of at most 63 bits, .* for steps"),
         (f"[joint]\nvoxel = [0x{'f' * 5000}]\n", "expected a number of at most 63 bits, .* for voxel"),

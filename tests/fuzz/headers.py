@@ -173,6 +173,15 @@ def absurd() -> Iterator[Hostile]:
         change = json_edited(lambda content, field=field, value=value: content.update({field: value}))
         yield case("result", kind, f"{field} beyond measure", change, command=1)
 
+    for command in range(2):
+        yield case(
+            "result", kind, f"motions without numbers/{command}", json_edited(_not_numbers), command=command
+        )
+
+
+def _not_numbers(content: dict[str, Any]) -> None:
+    content["motions"] = json.loads(json.dumps(content["motions"]), parse_float=lambda _: float("nan"))
+
 
 def _command(words: tuple[str, ...], option: tuple[str, ...]) -> Hostile:
     def make(folder: Path) -> None:

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
+from duotomo.io.images.header import LONGEST_AXIS
 from duotomo.io.itk_linear import LINEAR
 from duotomo.io.itk_transform_file import ItkTransform, damaged, read_itk_transforms
 from duotomo.io.paths import AnyPath, FileError, naming, source
@@ -21,8 +22,6 @@ LARGEST = 1e9
 """No parameter of a transform is larger: they are mm, angles and factors."""
 
 _N_LATTICE = 18
-# Columns of unit length; writers round.
-_LONGEST_AXIS = 1.001
 
 
 def read_transform(path: AnyPath, grid: VolumeGrid) -> Motion:
@@ -125,7 +124,7 @@ def _lattice(itk: ItkTransform, *, components_first: bool) -> Placement:
     counts, first_mm, spacing_mm, entries = np.split(itk.fixed, [3, 6, 9])
     if not ((counts >= 1) & (counts == np.round(counts))).all():
         raise damaged(f"whole numbers of points along the axes of the {itk.kind}", str(counts.tolist()))
-    if not (spacing_mm > 0).all() or (np.abs(entries) > _LONGEST_AXIS).any():
+    if not (spacing_mm > 0).all() or (np.abs(entries) > LONGEST_AXIS).any():
         raise damaged(
             f"spacings above 0 and axes of unit length in the {itk.kind}",
             f"{spacing_mm.tolist()} and {entries.tolist()}",

@@ -98,6 +98,8 @@ def name_of(file: str) -> str:
 def _check(index: Mapping[str, Any]) -> None:
     if not isinstance(index["files"], dict) or not isinstance(index["motions"], list):
         raise TypeError("files or motions that cannot be")
+    # Raises for NaN and infinity.
+    json.dumps(index["motions"], allow_nan=False)
     names = [*index["replaced"], *index["files"], *(motion["file"] for motion in index["motions"])]
     # A name with a folder in it would be read, and removed, elsewhere.
     if not isinstance(index["generation"], int) or not all(map(_is_plain, names)):

@@ -23,6 +23,9 @@ MOST_AXES = 4
 FARTHEST_MM = 1e9
 """No voxel is as far away, or as large."""
 
+LONGEST_AXIS = 1.001
+"""Of the columns of a direction matrix, which are of unit length; writers round."""
+
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?")
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from duotomo.io.images.header import (
     FARTHEST_MM,
+    LONGEST_AXIS,
     MOST_AXES,
     StoredNumbers,
     decimals,
@@ -33,8 +34,6 @@ _TYPES = {
 _DATA, _CHANNELS = "ElementDataFile", "ElementNumberOfChannels"
 _LINE = re.compile(r"([^\s=][^=]*?) *= *(.*?) *")
 _MOST_CHANNELS = 1000
-# Columns of unit length; writers round.
-_LONGEST_AXIS = 1.001
 
 Fields = dict[str, str]
 
@@ -123,7 +122,7 @@ def _flag(fields: Fields, name: str) -> bool:
 def _axes(fields: Fields, n_axes: int) -> NDArray[np.float64]:
     names = ("TransformMatrix", "Rotation", "Orientation")
     # The file has one axis after the other.
-    return _numbers(fields, names, np.eye(n_axes), most=_LONGEST_AXIS).T
+    return _numbers(fields, names, np.eye(n_axes), most=LONGEST_AXIS).T
 
 
 def _numbers(
