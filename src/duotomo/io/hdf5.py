@@ -139,9 +139,9 @@ def part(group: Any, name: str) -> Any:
         if word in ("", "."):
             continue
         if not isinstance(found, h5py().Group) or not has(found, word):
-            listed = ", ".join(sorted(group)[:_FEW]) if isinstance(group, h5py().Group) else "no group"
             raise FileError(
-                f"expected {where} in the file; got [{listed}] there. Write it, or choose another file."
+                f"expected {where} in the file; got {sorted(group)[:_FEW]} there. "
+                f"Write it, or choose another file."
             )
         link = found.get(word, getlink=True)
         if isinstance(link, h5py().ExternalLink):
