@@ -23,17 +23,44 @@ __all__ = [
     "check_same",
     "check_tensor",
     "finite_check",
+    "shown",
 ]
+
+
+def shown(text: str) -> str:
+    """Return a text with everything escaped that a terminal would act on instead of showing it.
+
+    Parameters
+    ----------
+    text : str
+        Whatever a file may hold.
+
+    Returns
+    -------
+    str
+        The same, where it is printable; line breaks stay.
+
+    Examples
+    --------
+    >>> print(shown("red: \\x1b[31m, back: \\u202e"))
+    red: \\x1b[31m, back: \\u202e
+    """
+    return "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)
 
 
 class DuotomoError(ValueError):
     """Base of every error that duotomo raises on purpose.
+
+    Its message may quote a file; what a terminal would act on is escaped.
 
     Examples
     --------
     >>> issubclass(GeometryError, DuotomoError) and issubclass(DuotomoError, ValueError)
     True
     """
+
+    def __str__(self) -> str:
+        return shown(super().__str__())
 
 
 class GeometryError(DuotomoError):

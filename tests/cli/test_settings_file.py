@@ -41,8 +41,17 @@ def test_what_is_none_is_left_out_and_other_commands_are_too(tmp_path: Path) -> 
         ("[joint]\nmethd = 'x'\n", "expected options of duotomo joint .*; got methd. Correct or remove"),
         ("method = 'iterative'\n", r"expected the table \[joint\] in .*; got \['method'\]"),
         ("joint = 3\n", r"expected the table \[joint\] in"),
-        ("[joint.method]\na = 1\n", "expected a number, a text, true, false or a list for method"),
-        ("[joint]\nmethod = [[1]]\n", "expected a number, a text, true, false or a list for method"),
+        (
+            "[joint.method]\na = 1\n",
+            "expected a number of .* bits, a text, true, false or a list of them for method",
+        ),
+        (
+            "[joint]\nmethod = [[1]]\n",
+            "expected a number of .* bits, a text, true, false or a list of them for method",
+        ),
+        (f"[joint]\nsteps = {'1' * 5000}\n", "settings: expected TOML in .*; got: Exceeds the limit"),
+        (f"[joint]\nsteps = {10**19}\n", "expected a number of at most 63 bits, .* for steps"),
+        (f"[joint]\nvoxel = [0x{'f' * 5000}]\n", "expected a number of at most 63 bits, .* for voxel"),
         ("#" * (MOST_BYTES + 1), f"settings: expected at most {MOST_BYTES} bytes of TOML"),
         ("\x00\x01", "settings: expected TOML in"),
     ],
@@ -51,7 +60,7 @@ def test_mistakes_are_explained(tmp_path: Path, text: str, message: str) -> None
     path = tmp_path / "settings.toml"
     path.write_text(text)
     with pytest.raises(FileError, match=message):
-        read_settings(path, command="joint", known=["method"])
+        read_settings(path, command="joint", known=["method", "steps", "voxel"])
     ran = duotomo("joint", "a.h5", "b.h5", "--settings", path, "--out", tmp_path / "new")
     assert ran.code == 2
     assert "settings: expected" in ran.err

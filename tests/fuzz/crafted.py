@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tests.fuzz.escapes import escapes, pickles
 from tests.fuzz.geometries import geometries
+from tests.fuzz.headers import HEADERS
 from tests.fuzz.hostile import Hostile
 from tests.fuzz.parts import dtypes, parts
 from tests.fuzz.sizes import bombs, sizes
@@ -14,5 +15,5 @@ from tests.fuzz.texts import texts
 
 def crafted() -> Iterator[Hostile]:
     """Give every input made by hand."""
-    for make in (geometries, sizes, bombs, escapes, pickles, texts, parts, dtypes):
+    for make in (geometries, sizes, bombs, escapes, pickles, texts, parts, dtypes, *HEADERS):
         yield from make()

@@ -30,6 +30,8 @@ class Category(Enum):
     FOLDER = "folder in place of a file"
     PERMISSION = "no permission"
     JUNK = "other bytes"
+    CRASH = "beyond a reader's memory"
+    TERMINAL = "terminal escapes"
 
 
 class Fate(Enum):

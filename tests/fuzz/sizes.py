@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import lzma
 import struct
 import zlib
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 import pydicom
 import scipy.io
 import tifffile
@@ -206,6 +208,56 @@ def _tiff_bomb(path: Path) -> None:
         raw.write(packed)
 
 
+_WIDE = 256
+"""Pixels along a side, so that what is packed is shorter than a page."""
+
+
+def _packed_page(packed: bytes, compression: int, *, tile: int | None = None) -> Change:
+    """Put a page in place of the views, whose strip, or first tile, unfolds to something else."""
+
+    def change(path: Path) -> None:
+        pages = np.zeros((3, _WIDE, _WIDE), "u2")
+        sides = None if tile is None else (tile, tile)
+        tifffile.imwrite(path, pages, photometric="minisblack", compression="zlib", tile=sides, metadata=None)
+        with tifffile.TiffFile(path, mode="r+b") as file:
+            end, n_strips = path.stat().st_size, len(file.pages[0].dataoffsets)
+            for page in file.pages:
+                counts, offsets = (325, 324) if tile else (279, 273)
+                page.tags[259].overwrite(compression)
+                page.tags[counts].overwrite([len(packed)] * n_strips)
+                page.tags[offsets].overwrite([end] * n_strips)
+        with path.open("ab") as raw:
+            raw.write(packed)
+
+    return change
+
+
+def chunk_of(data: bytes, **options: Any) -> Change:
+    """Put a chunk into an HDF5 file that unfolds to other than its shape."""
+
+    def change(path: Path) -> None:
+        with h5py.File(path, "r+") as file:
+            name = "projections" if "projections" in file else "views/g"
+            del file[name]
+            array = file.create_dataset(name, shape=(3, 6, 7), dtype="f4", chunks=(3, 6, 7), **options)
+            array.id.write_direct_chunk((0, 0, 0), data)
+
+    return change
+
+
+def _mat_data(path: Path) -> None:
+    """Keep the shape of a packed array, with data that go on."""
+    stream = io.BytesIO()
+    scipy.io.savemat(stream, {"g": VIEWS.T})
+    head, body = stream.getvalue()[:128], bytearray(stream.getvalue()[128:])
+    at = body.find(struct.pack("<2I", 7, 504))
+    assert at > 0
+    struct.pack_into("<2I", body, at, 7, 504 + ZEROS)
+    struct.pack_into("<2I", body, 0, 14, len(body) - 8 + ZEROS)
+    packed = zlib.compress(bytes(body) + bytes(ZEROS), 6)
+    path.write_bytes(head + struct.pack("<2I", 15, len(packed)) + packed)
+
+
 def _mat_bomb(path: Path) -> None:
     stream = io.BytesIO()
     scipy.io.savemat(stream, {"g": VIEWS.T})
@@ -231,7 +283,32 @@ def bombs() -> Iterator[Hostile]:
     yield case("volume mha packed", kind, "goes on", _mha_bomb, command=0)
     yield case("nrrd packed", kind, "goes on", _nrrd_bomb, fate=Fate.EITHER, command=1)
     yield case("tiff packed", kind, "page", _tiff_bomb)
+    for name, data, compression in (
+        ("deflate", _zeros(), 8),
+        ("old deflate", _zeros(), 32946),
+        ("lzma", lzma.compress(bytes(ZEROS), preset=1), 34925),
+        ("packbits", b"\x81\x00" * 100_000, 32773),
+        ("lzw", bytes(100), 5),
+    ):
+        yield case(
+            "tiff", kind, f"strip {name}", _packed_page(data, compression), command=0, fate=Fate.REFUSED
+        )
+    tile = _packed_page(zlib.compress(bytes(100)), 8, tile=4096)
+    yield case("tiff", kind, "tile", tile, command=1, fate=Fate.REFUSED)
+    many, few = zlib.compress(bytes(2**25)), zlib.compress(bytes(10))
+    for name in ("scan", "hdf5"):
+        for what, data, options in (
+            ("many", many, {"compression": "gzip"}),
+            ("few", few, {"compression": "gzip"}),
+            ("checked", many + bytes(4), {"compression": "gzip", "fletcher32": True}),
+            ("lzf", b"\x00\x00" + b"\xe0\xff\x00" * 20_000, {"compression": "lzf"}),
+            ("lzf few", b"\x00\x00", {"compression": "lzf"}),
+            ("scaled", bytes(100), {"scaleoffset": 3}),
+            ("plain", bytes(10), {"fletcher32": True}),
+        ):
+            yield case(name, kind, f"chunk {what}", chunk_of(data, **options), fate=Fate.REFUSED)
     yield case("mat packed", kind, "goes on", _mat_bomb, command=1)
+    yield case("mat packed", kind, "data", _mat_data, command=1)
     yield case("scan", kind, "chunk", _hdf5_chunk("projections"))
     yield case("study", kind, "chunk", _hdf5_chunk("visits/0/projections"))
     yield case("dicom", kind, "deflated", _dicom_bomb)

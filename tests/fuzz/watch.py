@@ -81,6 +81,7 @@ def run(hostile: Hostile, root: Path) -> Ran:
 def judge(hostile: Hostile, ran: Ran, work: Path) -> None:
     """Raise unless a command ended as it may."""
     said = ran.out + ran.err
+    assert said.replace("\n", "").isprintable(), "control characters reach the terminal"
     assert "Traceback" not in said
     assert "unforeseen" not in said, ran.err
     if ran.code in (0, NOT_TRUSTED):

@@ -15,6 +15,8 @@ from tests.cases.transforms import draw_params
 from tests.io.itk_helpers import GRID, sitk, text_file
 
 AFFINE = "AffineTransform_double_3_3"
+SPLINE = "BSplineTransform_double_3_3"
+PLACE = "0 0 0 1 1 1 1 0 0 0 1 0 0 0 1"
 PARAMS = "1 0 0 0 1 0 0 0 1 0.25 0.5 0.75"
 # A translation and an affine transform, as ITK's TransformFileWriter writes a list; SimpleITK writes none.
 TWO_IN_HDF5 = (
@@ -91,8 +93,32 @@ def test_a_composite_cut_anywhere_but_between_its_parts_is_refused(tmp_path: Pat
         (f"Transform: {AFFINE}\nParameters: 1 one\nFixedParameters:\n", "after Parameters:; got 'one'"),
         (f"Transform: {AFFINE}\nParameters: {PARAMS}\nFixedParameters: nan 0 0\n", "got 'nan'"),
         (f"Transform: {AFFINE}\nParameters: 1e999\nFixedParameters:\n", "got '1e999'"),
-        (f"Transform: {AFFINE}\nParameters: 1 0 0\nFixedParameters: 0 0 0\n", "SimpleITK can read; got: "),
-        (f"Transform: {AFFINE}\nParameters: {PARAMS}\nFixedParameters: 0 0\n", "SimpleITK can read; got: "),
+        (
+            f"Transform: {AFFINE}\nParameters: 1 0 0\nFixedParameters: 0 0 0\n",
+            "12 parameters of the .*; got 3",
+        ),
+        (
+            f"Transform: {AFFINE}\nParameters: {PARAMS}\nFixedParameters: 0 0\n",
+            "3 fixed parameters of .*; got 2",
+        ),
+        (f"Transform: {'A' * 5000}_double_3_3\nParameters: 1\nFixedParameters: 0\n", "name of a transform"),
+        (f"Transform: {AFFINE}\nParameters: 1-2\nFixedParameters: 0 0\n", "after Parameters:; got '1-2'"),
+        (f"Transform: {AFFINE}\nParameters: 1_0\nFixedParameters: 0 0\n", "after Parameters:; got '1_0'"),
+        (f"Transform: {AFFINE}\nParameters: 1\nParameters: 1\n", "got 'Parameters: 1'"),
+        (
+            f"Transform: {SPLINE}\nParameters: 0\nFixedParameters: -4 -4 -4 {PLACE}\n",
+            "whole numbers of points",
+        ),
+        (
+            f"Transform: {SPLINE}\nParameters: 0\nFixedParameters: 4.5 4 4 {PLACE}\n",
+            "whole numbers of points",
+        ),
+        (f"Transform: {SPLINE}\nParameters: 0\nFixedParameters: 4 4 4 {PLACE}\n", "192 parameters .*; got 1"),
+        (f"Transform: {SPLINE}\nParameters: 0\nFixedParameters: 4 4 4 {PLACE} 1\n", "18 fixed .*; got 19"),
+        (
+            f"Transform: {SPLINE}\nParameters: 0\nFixedParameters: 4 4 4 {PLACE[:-1]}2\n",
+            "spacings above 0 and axes of unit length",
+        ),
     ],
 )
 def test_damaged_text_is_refused(text: str, match: str, tmp_path: Path) -> None:

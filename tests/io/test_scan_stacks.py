@@ -217,7 +217,7 @@ def test_bombs_are_not_unpacked(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"expected s\.nii\.gz to end after its 504 bytes; got more"):
         read_scan(path)
     huge_mha(tmp_path / "s.mha", packed=True, sides="7 6 3", data=bytes(2**26))
-    with pytest.raises(FileError, match=r"expected 504 bytes packed in s\.mha; got more and no end"):
+    with pytest.raises(FileError, match=r"expected at most 504 bytes packed in s\.mha; got more"):
         read_scan(tmp_path / "s.mha")
     tifffile.imwrite(tmp_path / "s.tif", bomb, photometric="minisblack", compression="zlib")
     with (tmp_path / "s.tif").open("ab") as file:
@@ -255,8 +255,8 @@ def test_metaimages_lie_where_itk_has_them(
     ("old", "new", "message"),
     [
         ("NDims = 3", "NDims = 7", r"expected NDims = 3 in s\.mha; got 7"),
-        ("NDims = 3", "NDims = x", r"expected 1 finite number in NDims of the header; got 'x'"),
-        ("DimSize = 7 6 3", "DimSize = 7 6", r"expected 3 finite numbers in DimSize of the header; got"),
+        ("NDims = 3", "NDims = x", r"expected 1 whole number in NDims of the header; got 'x'"),
+        ("DimSize = 7 6 3", "DimSize = 7 6", r"expected 3 whole numbers in DimSize of the header; got"),
         ("DimSize = 7 6 3", "DimSize = 7 6 -3", r"expected an array with something in it in s\.mha; got"),
         ("DimSize = 7 6 3", "DimSize = 7 6 4", r"expected 672 bytes of numbers, .* says: \(4, 6, 7\) of 4"),
         ("MET_FLOAT", "MET_ODD", r"expected ElementType in s\.mha as one of MET_CHAR, .*; got MET_ODD"),
@@ -266,7 +266,11 @@ def test_metaimages_lie_where_itk_has_them(
             for name in ("../other.raw", "/dev/zero", "LIST")
         ),
         ("ElementSpacing = 1 1 1", "ElementSpacing = nan 1 1", r"expected 3 finite numbers in ElementSp"),
-        ("NDims = 3", "NDims 3", r"expected lines name = value, up to ElementDataFile = \.\.\., in s\.mha"),
+        (
+            "NDims = 3",
+            "NDims 3",
+            r"expected lines name = value, each name once, up to ElementDataFile = \.\.\., in s\.mha",
+        ),
     ],
 )
 def test_wrong_metaimage_headers_are_named(old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -283,7 +287,7 @@ def test_damage_that_itk_overlooks_is_noticed(tmp_path: Path) -> None:
     whole = bytearray(path.read_bytes())
     whole[-60] ^= 0x10
     path.write_bytes(whole)
-    with pytest.raises(FileError, match=r"expected (zlib data|504 bytes packed) in s\.mha"):
+    with pytest.raises(FileError, match=r"expected (packed data|504 bytes packed) in s\.mha"):
         read_scan(path)
 
 

@@ -130,7 +130,7 @@ def _group(where: str) -> Callable[[h5py.File], None]:
     ("change", "message"),
     [
         (_set("format", "/", "other"), r"expected a file of format 'duotomo study'; got 'other'"),
-        (_set("format", "/", 3), r"expected text in the attribute 'format' of /; got int64"),
+        (_set("format", "/", 3), r"expected text in the attribute 'format' of /; got int"),
         (_set("version", "/", 2), r"expected version 1 of the format 'duotomo study'; got 2\. Read it with"),
         (_drop("grid"), r"expected /grid in the file; got \['visits'\] there"),
         (_set("json", "grid", "{}"), r"VolumeGrid\.from_json: expected kind 'VolumeGrid'"),

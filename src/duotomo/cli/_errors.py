@@ -102,7 +102,9 @@ def unforeseen(error: Exception) -> str:
 
 def fail(text: str, *, code: int = BAD_INPUT, as_json: bool = False) -> NoReturn:
     """Say what went wrong on standard error, in red on a terminal, and end."""
-    typer.secho(text, err=True, fg=typer.colors.RED)
+    from duotomo.errors import shown
+
+    typer.secho(shown(text), err=True, fg=typer.colors.RED)
     if as_json:
         typer.echo(json.dumps({"status": "error", "error": text}))
     raise typer.Exit(code)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from duotomo.cli._flatten import Fields
+from duotomo.errors import shown
 from duotomo.io.agreement import Allowed
 from duotomo.io.scan_options import ScanOptions
 
@@ -36,7 +37,7 @@ class Computing:
     """How to compute; `prepare` makes it so."""
 
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.CPU
-    seed: Annotated[int, typer.Option(min=0, help="Seed of whatever is drawn at random.")] = 0
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of whatever is drawn at random.")] = 0
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads on the CPU. Unless given: one for each core.")
     ] = None
@@ -146,14 +147,14 @@ class Talk:
 
     def progress(self, text: str) -> None:
         """Say what is being done."""
-        self.console.print(text)
+        self.console.print(shown(text))
 
     def say(self, text: str) -> None:
         """Say what came out; with --json, beside the progress."""
         if self.as_json:
-            self.console.print(text)
+            self.progress(text)
         elif not self.quiet:
-            typer.echo(text)
+            typer.echo(shown(text))
 
     def wrote(self, paths: Iterable[Path]) -> None:
         """Say which files were written."""

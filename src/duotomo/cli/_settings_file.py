@@ -13,6 +13,8 @@ import typer
 MOST_BYTES = 1_000_000
 """A file of settings that is longer is none."""
 
+_MOST_TEXT = 200
+
 
 def load_settings(context: typer.Context, path: Path | None) -> Path | None:
     """Make what a TOML file says the defaults of the command's options; for an eager option.
@@ -61,7 +63,9 @@ def read_settings(path: Path, *, command: str, known: Sequence[str]) -> dict[str
                 f"Check the path."
             )
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, FileError):
+            raise
         said = getattr(error, "strerror", None) or error
         raise FileError(
             f"{where}: expected TOML in {path}; got: {said}. Check the path and the file."
@@ -69,24 +73,27 @@ def read_settings(path: Path, *, command: str, known: Sequence[str]) -> dict[str
     table = tables.get(command, {})
     if not isinstance(table, dict) or not tables.keys() <= {command, *_OTHERS}:
         raise FileError(
-            f"{where}: expected the table [{command}] in {path}; got {sorted(tables)}. Name it after the "
-            f"command."
+            f"{where}: expected the table [{command}] in {path}; got "
+            f"{str(sorted(tables))[:_MOST_TEXT]}. Name it after the command."
         )
     unknown = sorted(table.keys() - set(known))
     if unknown:
         raise FileError(
             f"{where}: expected options of duotomo {command} in {path}, such as {', '.join(known)}; got "
-            f"{', '.join(unknown)}. Correct or remove them."
+            f"{', '.join(unknown)[:_MOST_TEXT]}. Correct or remove them."
         )
     for name, value in table.items():
-        if isinstance(value, dict) or (
-            isinstance(value, list) and any(isinstance(one, (list, dict)) for one in value)
-        ):
+        if not all(map(_is_plain, value if isinstance(value, list) else [value])):
             raise FileError(
-                f"{where}: expected a number, a text, true, false or a list for {name} in {path}; got "
-                f"{value!r}. Write it as on the command line."
+                f"{where}: expected a number of at most 63 bits, a text, true, false or a list of them for "
+                f"{name} in {path}; got something else. Write it as on the command line."
             )
     return table
+
+
+def _is_plain(value: object) -> bool:
+    # Whole numbers in TOML have as many digits as they like.
+    return not isinstance(value, (list, dict, int)) or (isinstance(value, int) and abs(value) < 2**63)
 
 
 _OTHERS = ("joint", "reconstruct", "register", "simulate", "convert", "bench")

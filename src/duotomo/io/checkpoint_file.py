@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from duotomo.io.hdf5 import FileFormat, numbered, numbers, part, put, put_text, reading, tensor, text, writing
-from duotomo.io.paths import AnyPath, FileError
+from duotomo.io.paths import AnyPath, FileError, damage
 from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.methods.state import State
 from duotomo.solvers import Status, Step
@@ -189,9 +189,12 @@ def history_text(history: Sequence[Step]) -> str:
 
 def history_from(text: str) -> tuple[Step, ...]:
     """Return the steps that `history_text` wrote, in this version or an earlier one."""
-    names, *rows = csv.reader(io.StringIO(text)) if text else [[]]
+    with damage(csv.Error, what="a table"):
+        names, *rows = csv.reader(io.StringIO(text)) if text else [[]]
     if [VERSION_1.get(name, name) for name in names] != list(COLUMNS):
-        raise FileError(f"expected the columns {','.join(COLUMNS)}; got {','.join(names)}. Restore the file.")
+        raise FileError(
+            f"expected the columns {','.join(COLUMNS)}; got {','.join(names)[:200]}. Restore the file."
+        )
     return tuple(map(_step, rows))
 
 
@@ -200,4 +203,6 @@ def _step(row: list[str]) -> Step:
         pairs = zip(COLUMNS.items(), row, strict=True)
         return Step(**{name: read(value) for (name, read), value in pairs})
     except ValueError as error:
-        raise FileError(f"expected one value for each column; got {row}. Restore the file.") from error
+        raise FileError(
+            f"expected one value for each column; got {str(row)[:200]}. Restore the file."
+        ) from error

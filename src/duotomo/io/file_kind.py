@@ -11,7 +11,7 @@ from duotomo.io.dicom.header import is_dicom, quiet, read_dataset, reading_dicom
 from duotomo.io.dicom.registration import DEFORMABLE, SPATIAL
 from duotomo.io.dicom.tomosynthesis_reader import SOP_CLASS
 from duotomo.io.hdf5 import SUFFIXES as HDF5
-from duotomo.io.hdf5 import opened, stated_format
+from duotomo.io.hdf5 import has, opened, stated_format
 from duotomo.io.images import READERS, n_components
 from duotomo.io.paths import AnyPath, FileError, geometries_beside, naming
 from duotomo.io.result_index import has_result
@@ -134,7 +134,7 @@ def _hdf5(where: str, path: Path) -> FileKind:
         stated = stated_format(file)
         if stated in _OWN:
             return _OWN[stated]
-        return FileKind.TRANSFORM if "TransformGroup" in file else FileKind.SCAN
+        return FileKind.TRANSFORM if has(file, "TransformGroup") else FileKind.SCAN
 
 
 def _image(where: str, path: Path, *, with_geometry: bool) -> FileKind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ SUFFIXES = (".h5", ".hdf5")
 
 # Since version 1.10, HDF5 keeps checksums of its own structures and attributes of any length.
 _LIBVER = ("v110", "v110")
+
+_MOST_LINKS = 16
+_FEW = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +69,8 @@ def opened(path: Path) -> Iterator[Any]:
 
 def stated_format(file: Any) -> str:
     """Return what a file says that it is; "" if it does not."""
-    found = np.ravel(file.attrs.get("format", ""))[0]
-    return found.decode(errors="replace") if isinstance(found, bytes) else str(found)
+    found = attribute(file, "format")
+    return found if isinstance(found, str) else ""
 
 
 def put(group: Any, name: str, values: NDArray[Any] | torch.Tensor) -> None:
@@ -118,26 +122,60 @@ def put_text(group: Any, name: str, value: str) -> None:
     group.attrs[name] = np.array(encoded, dtype=h5py().string_dtype("utf-8", len(encoded) or 1))
 
 
+def has(group: Any, name: str) -> bool:
+    """Return whether a group has a member of this name, wherever it may lead."""
+    return bool(group.id.links.exists(name.encode()))
+
+
 def part(group: Any, name: str) -> Any:
-    """Return a member of a group; raise if it is not there."""
-    if name not in group:
+    """Return a member of a group, or of groups in it; raise if it is not there, or leads to another file.
+
+    Links are followed one by one: HDF5 would follow one that leads out of the file.
+    """
+    where, words, n_links = _at(group, name), deque(name.split("/")), 0
+    found = group
+    while words:
+        word = words.popleft()
+        if word in ("", "."):
+            continue
+        if not isinstance(found, h5py().Group) or not has(found, word):
+            raise FileError(
+                f"expected {where} in the file; got {sorted(group)[:_FEW]} there. "
+                f"Write it, or choose another file."
+            )
+        link = found.get(word, getlink=True)
+        if isinstance(link, h5py().ExternalLink):
+            raise FileError(
+                f"expected {where} in the file; got a link to another file. Copy it into this one."
+            )
+        if not isinstance(link, h5py().SoftLink):
+            found = found[word]
+            continue
+        n_links += 1
+        if n_links > _MOST_LINKS:
+            raise FileError(f"expected {where} in the file; got links without end. Copy it to its place.")
+        found = found.file if link.path.startswith("/") else found
+        words.extendleft(reversed(link.path.split("/")))
+    return found
+
+
+def attribute(group: Any, name: str) -> Any:
+    """Return an attribute that is one number or one text; None if it is not there."""
+    if name not in group.attrs:
+        return None
+    # Programs write text as bytes, as str, or as an array with one of them.
+    found = np.ravel(group.attrs[name])
+    if found.size != 1:
         raise FileError(
-            f"expected {_at(group, name)} in the file; got {sorted(group)} there. "
-            f"Write it, or choose another file."
+            f"expected one value in the attribute {name!r} of {group.name}; got {found.size}. Write it anew."
         )
-    link = group.get(name, getlink=True)
-    if isinstance(link, h5py().ExternalLink):
-        raise FileError(
-            f"expected {_at(group, name)} in the file; got a link to another file. Copy it into this one."
-        )
-    return group[name]
+    value = found[0].item() if isinstance(found[0], np.generic) else found[0]
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def text(group: Any, name: str) -> str:
     """Return an attribute that is text; raise if it is not there."""
-    value = group.attrs.get(name)
-    # Text of fixed length arrives as bytes, that of variable length, from other programs, as str.
-    value = value.decode() if isinstance(value, bytes) else value
+    value = attribute(group, name)
     if not isinstance(value, str):
         came = "none" if value is None else type(value).__name__
         raise FileError(
@@ -146,12 +184,22 @@ def text(group: Any, name: str) -> str:
     return value
 
 
+def stored_text(group: Any, name: str) -> str:
+    """Return a member of a group that is one text, as ITK writes them."""
+    data = part(group, name)
+    if getattr(data, "shape", None) not in ((), (1,)) or h5py().check_string_dtype(data.dtype) is None:
+        raise FileError(f"expected one text at {_at(group, name)}; got something else. Write it anew.")
+    value = np.ravel(data[()])[0]
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
 def numbered(group: Any) -> list[Any]:
     """Return the members "0", "1", ... of a group, in order; raise if one is left out."""
     expected = [str(i) for i in range(len(group))]
     if sorted(group, key=lambda name: (len(name), name)) != expected:
         raise FileError(
-            f"expected members 0, 1, ... without a gap in {group.name}; got {sorted(group)}. Rename them."
+            f"expected members 0, 1, ... without a gap in {group.name}; got {sorted(group)[:_FEW]}. "
+            f"Rename them."
         )
     return [part(group, name) for name in expected]
 
@@ -163,8 +211,9 @@ def _at(group: Any, name: str) -> str:
 def _check_format(file: Any, of: FileFormat) -> None:
     found = text(file, "format") if "format" in file.attrs else None
     if found != of.name:
-        raise FileError(f"expected a file of format {of.name!r}; got {found!r}. Choose another file.")
-    version, known = file.attrs.get("version"), (*of.older, of.version)
+        came = None if found is None else found[:80]
+        raise FileError(f"expected a file of format {of.name!r}; got {came!r}. Choose another file.")
+    version, known = attribute(file, "version"), (*of.older, of.version)
     if version not in known:
         raise FileError(
             f"expected version {' or '.join(map(str, known))} of the format {of.name!r}; got {version}. "

@@ -1,27 +1,27 @@
-"""Transforms from ITK's files, which have to be whole: ITK reads cut files as another transform."""
+"""Transforms from ITK's files, read without ITK, which follows whatever such a file says."""
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
-from duotomo.io.libraries import H5PY_ERRORS, h5py, simpleitk
-from duotomo.io.paths import AnyPath, FileError, naming, reason, source
-from duotomo.io.patient_frame import Placement, from_itk, lps, lps_matrix
-from duotomo.io.stacks.hdf5 import check_stored
+from duotomo.io.images.header import LONGEST_AXIS
+from duotomo.io.itk_linear import LINEAR
+from duotomo.io.itk_transform_file import ItkTransform, damaged, read_itk_transforms
+from duotomo.io.paths import AnyPath, FileError, naming, source
+from duotomo.io.patient_frame import Placement, from_lps, lps, lps_matrix
 from duotomo.transforms import Affine, BSpline, Composition, DisplacementField, Motion, Translation
 
 SUFFIXES = (".tfm", ".h5", ".txt", ".mat")
 
-PROBE_MM = 1024.0
-"""A matrix is read off points this far apart: a power of two, so that dividing by it rounds nothing."""
+LARGEST = 1e9
+"""No parameter of a transform is larger: they are mm, angles and factors."""
+
+_N_LATTICE = 18
 
 
 def read_transform(path: AnyPath, grid: VolumeGrid) -> Motion:
@@ -70,94 +70,72 @@ def read_transform(path: AnyPath, grid: VolumeGrid) -> Motion:
     """
     where = "read_transform"
     path = source(where, path, SUFFIXES)
-    sitk = simpleitk()
     with naming(where, path):
-        check_whole(path)
-        return _convert(_known(lambda: sitk.ReadTransform(str(path))), grid)
+        # ITK applies the last part first.
+        motions = [_convert(itk, grid) for itk in reversed(read_itk_transforms(path))]
+        return motions[0] if len(motions) == 1 else Composition.of(*motions)
 
 
-def _known(read: Callable[[], Any]) -> Any:
-    """Return what SimpleITK reads; raise if it cannot, or has no class for it."""
-    try:
-        return read()
-    except (RuntimeError, UnicodeDecodeError) as error:
-        # ITK's messages quote the file, whatever its bytes are.
+def _convert(itk: ItkTransform, grid: VolumeGrid) -> Motion:
+    if itk.kind == "BSplineTransform" and itk.order not in (None, 3):
         raise FileError(
-            f"expected a transform that SimpleITK can read; got: {reason(error)}. "
-            f"Check that the file is complete and that ITK wrote it."
-        ) from error
-    except (KeyError, TypeError) as error:
-        raise FileError(
-            "expected a kind of transform that SimpleITK has a class for; got another. "
-            "Convert it to an AffineTransform or a DisplacementFieldTransform where it was made."
-        ) from error
-
-
-def _convert(itk: Any, grid: VolumeGrid) -> Motion:
-    sitk = simpleitk()
-    if itk.GetDimension() != 3:
-        raise FileError(
-            f"expected a transform of 3-D space; got one of {itk.GetDimension()}-D. Choose another file."
+            f"expected a B-spline transform of order 3; got order {itk.order}. "
+            f"Convert it to a DisplacementFieldTransform."
         )
-    if isinstance(itk, sitk.CompositeTransform) and not _is_wrapper(itk):
-        return _composite(itk, grid)
-    if isinstance(itk, sitk.BSplineTransform):
-        return _spline(itk, grid)
-    if isinstance(itk, sitk.DisplacementFieldTransform):
-        image = itk.GetDisplacementField()
-        return _placed(from_itk(image, sitk.GetArrayFromImage(image)), grid, _field)
-    if isinstance(itk, sitk.TranslationTransform):
+    if not (np.abs(np.concatenate([itk.params, itk.fixed])) <= LARGEST).all():
+        raise damaged(f"finite parameters up to {LARGEST:g} of the {itk.kind}", "others")
+    if itk.kind == "BSplineTransform":
+        return _placed(_lattice(itk, components_first=True), grid, _cubic)
+    if itk.kind == "DisplacementFieldTransform":
+        return _placed(_lattice(itk, components_first=False), grid, _field)
+    if itk.kind == "TranslationTransform":
+        _check_count(itk, "parameters", itk.params, (3,))
         shift = Translation(grid)
-        return Motion(shift, shift.params(translation_mm=lps(itk.GetOffset()).tolist()))
+        return Motion(shift, shift.params(translation_mm=lps(itk.params).tolist()))
     return _linear(itk, grid)
 
 
-def _is_wrapper(itk: Any) -> bool:
-    """Return whether SimpleITK wraps what it has no class for, such as ITK's MatrixOffsetTransformBase.
-
-    The only part of such a composite transform is one like it, without end; no file holds a nested one.
-    """
-    return itk.GetNumberOfTransforms() == 1 and isinstance(_part(itk, 0), type(itk))
-
-
-def _part(itk: Any, i: int) -> Any:
-    return _known(lambda: itk.GetNthTransform(i))
-
-
-def _composite(itk: Any, grid: VolumeGrid) -> Motion:
-    n = itk.GetNumberOfTransforms()
-    if n == 0:
-        raise FileError("expected a composite transform of one part or more; got none. Damaged?")
-    # ITK applies the last part first.
-    return Composition.of(*(_convert(_part(itk, i), grid) for i in reversed(range(n))))
-
-
-def _linear(itk: Any, grid: VolumeGrid) -> Motion:
-    """Return the affine transform that moves the centre, and a point along each axis, where ITK does."""
-    if not itk.IsLinear():
+def _linear(itk: ItkTransform, grid: VolumeGrid) -> Motion:
+    kind = LINEAR.get(itk.kind)
+    if kind is None:
         raise FileError(
-            f"expected a linear, B-spline, displacement field or composite transform; got {itk.GetName()}. "
-            f"Convert it to a DisplacementFieldTransform."
+            f"expected a linear, B-spline, displacement field or composite transform; got {itk.kind}. "
+            f"Convert it to an AffineTransform or a DisplacementFieldTransform where it was made."
         )
-    center = np.array(itk.GetCenter() if hasattr(itk, "GetCenter") else (0.0, 0.0, 0.0))
-    middle = np.array(itk.TransformPoint(center.tolist()))
-    ends = [itk.TransformPoint((center + step).tolist()) for step in PROBE_MM * np.eye(3)]
-    matrix = (np.array(ends) - middle).T / PROBE_MM
-    affine = Affine(grid, center_mm=tuple(lps(center)))
-    params = affine.params(matrix=lps_matrix(matrix).tolist(), translation_mm=lps(middle - center).tolist())
+    _check_count(itk, "parameters", itk.params, (kind.n_params,))
+    _check_count(itk, "fixed parameters", itk.fixed, kind.n_fixed)
+    found = kind.map(itk.params, itk.fixed)
+    affine = Affine(grid, center_mm=tuple(lps(found.center_mm)))
+    params = affine.params(
+        matrix=lps_matrix(found.matrix).tolist(), translation_mm=lps(found.translation_mm).tolist()
+    )
     return Motion(affine, params)
 
 
-def _spline(itk: Any, grid: VolumeGrid) -> Motion:
-    sitk = simpleitk()
-    if itk.GetOrder() != 3:
-        raise FileError(
-            f"expected a B-spline transform of order 3; got order {itk.GetOrder()}. "
-            f"Convert it to a DisplacementFieldTransform."
+def _check_count(itk: ItkTransform, what: str, values: NDArray[np.float64], allowed: tuple[int, ...]) -> None:
+    if len(values) not in allowed:
+        expected = " or ".join(map(str, allowed))
+        raise damaged(f"{expected} {what} of the {itk.kind}", str(len(values)))
+
+
+def _lattice(itk: ItkTransform, *, components_first: bool) -> Placement:
+    """Return the vectors of a lattice, which its fixed parameters place: counts, origin, spacings, axes."""
+    _check_count(itk, "fixed parameters", itk.fixed, (_N_LATTICE,))
+    counts, first_mm, spacing_mm, entries = np.split(itk.fixed, [3, 6, 9])
+    if not ((counts >= 1) & (counts == np.round(counts))).all():
+        raise damaged(f"whole numbers of points along the axes of the {itk.kind}", str(counts.tolist()))
+    if not (spacing_mm > 0).all() or (np.abs(entries) > LONGEST_AXIS).any():
+        raise damaged(
+            f"spacings above 0 and axes of unit length in the {itk.kind}",
+            f"{spacing_mm.tolist()} and {entries.tolist()}",
         )
-    images = itk.GetCoefficientImages()
-    coefficients = np.stack([sitk.GetArrayFromImage(image) for image in images], axis=-1)
-    return _placed(from_itk(images[0], coefficients), grid, _cubic)
+    n_i, n_j, n_k = map(int, counts)
+    _check_count(itk, "parameters", itk.params, (3 * n_i * n_j * n_k,))
+    if components_first:
+        vectors = np.moveaxis(itk.params.reshape(3, n_k, n_j, n_i), 0, -1)
+    else:
+        vectors = itk.params.reshape(n_k, n_j, n_i, 3)
+    return from_lps(vectors, first_mm=first_mm, spacing_mm=spacing_mm, direction=entries.reshape(3, 3))
 
 
 def _cubic(grid: VolumeGrid, placement: Placement) -> Motion:
@@ -183,118 +161,3 @@ def _placed(
         for matrix in (np.linalg.inv(placement.turn), placement.turn)
     )
     return Composition.of(there, motion, back)
-
-
-_MATLAB_HEADER = struct.Struct("<5i")
-# Bytes of a number, by the type code of MATLAB's level-4 format.
-_MATLAB_SIZES = {0: 8, 10: 4}
-
-
-def check_whole(path: Path) -> None:
-    """Raise unless a transform file is complete and holds one transform.
-
-    Text (`.tfm`, `.txt`) must end with its last line's end: a number that was cut off still is a number. Of a
-    composite transform in text, parts may be missing at the end without a trace if it was cut exactly there.
-    """
-    if path.suffix == ".h5":
-        _check_hdf5(path)
-    elif path.suffix == ".mat":
-        _check_matlab(path)
-    else:
-        _check_text(path)
-
-
-def _check_text(path: Path) -> None:
-    text = path.read_bytes().decode("utf-8", errors="replace")
-    if not text.endswith("\n"):
-        raise _damaged("its last line to end", "no end of line", "If it is complete, add one.")
-    names: list[str] = []
-    fields: list[set[str]] = []
-    announced = 0
-    for line in map(str.strip, text.splitlines()):
-        announced += line.startswith("#Transform ")
-        if not line or line.startswith("#"):
-            continue
-        name, colon, value = line.partition(":")
-        if name == "Transform":
-            names.append(value.strip())
-            fields.append(set())
-        elif colon and fields and name in ("Parameters", "FixedParameters"):
-            fields[-1].add(name)
-            _check_numbers(name, value)
-        else:
-            raise _damaged("lines of Transform:, Parameters: or FixedParameters:", repr(line[:40]))
-    if not names or announced > len(names):
-        raise _damaged("a line that starts with Transform:", "the end of the file")
-    composite = names[0].startswith("CompositeTransform")
-    for name, has in zip(names[composite:], fields[composite:], strict=True):
-        for field in ("Parameters", "FixedParameters"):
-            if field not in has:
-                raise _damaged(f"a line that starts with {field}: for {name}", "none")
-    if not composite:
-        _check_one(len(names))
-
-
-def _check_numbers(name: str, text: str) -> None:
-    for word in text.split():
-        try:
-            finite = math.isfinite(float(word))
-        except ValueError:
-            finite = False
-        if not finite:
-            raise _damaged(f"finite numbers after {name}:", repr(word[:40]))
-
-
-def _check_matlab(path: Path) -> None:
-    """Walk through the arrays: each says how long it is."""
-    data, at, n_arrays = path.read_bytes(), 0, 0
-    while at < len(data):
-        header = data[at : at + _MATLAB_HEADER.size]
-        if len(header) < _MATLAB_HEADER.size:
-            raise _damaged("20 bytes before every array", f"{len(header)}")
-        code, n_rows, n_columns, _, n_name = _MATLAB_HEADER.unpack(header)
-        if code not in _MATLAB_SIZES or min(n_rows, n_columns, n_name) < 0:
-            raise _damaged("arrays in MATLAB's level-4 format, little-endian", f"one of type {code}")
-        at += _MATLAB_HEADER.size + n_name + n_rows * n_columns * _MATLAB_SIZES[code]
-        n_arrays += 1
-    if at != len(data):
-        raise _damaged(f"{at} bytes, as its arrays say", f"{len(data)}")
-    # One for the parameters of a transform, one for its fixed parameters.
-    _check_one(n_arrays // 2)
-
-
-def _check_hdf5(path: Path) -> None:
-    """HDF5 checks its own length; but SimpleITK would take the first transform of many, of any size."""
-    _check_sizes(path)
-    data = path.read_bytes()
-    if b"CompositeTransform_" not in data:
-        # Each transform has a dataset of this name.
-        _check_one(data.count(b"TransformType"))
-
-
-def _check_sizes(path: Path) -> None:
-    library = h5py()
-
-    def look(name: str, item: object) -> None:
-        if isinstance(item, library.Dataset) and item.size and item.dtype.kind in "iuf":
-            check_stored(item, name)
-
-    try:
-        with library.File(path, "r") as file:
-            file.visititems(look)
-    except H5PY_ERRORS as error:
-        if isinstance(error, FileError):
-            raise
-        raise _damaged("HDF5 that can be read", reason(error)) from error
-
-
-def _check_one(n: int) -> None:
-    if n > 1:
-        raise FileError(
-            f"expected one transform, or a CompositeTransform of several; got {n} transforms. "
-            f"Write them as a CompositeTransform, which says in which order they apply."
-        )
-
-
-def _damaged(expected: str, got: str, remedy: str = "") -> FileError:
-    return FileError(f"expected {expected}; got {got}. Damaged, or not ITK's? {remedy}".strip())

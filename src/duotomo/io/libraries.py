@@ -22,8 +22,8 @@ def nibabel() -> Any:
     return _library("nibabel")
 
 
-H5PY_ERRORS = (OSError, RuntimeError, KeyError, TypeError, ValueError)
-"""Of h5py, for damaged files."""
+H5PY_ERRORS = (OSError, RuntimeError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
+"""Of h5py, and of what is made of its values, for damaged files."""
 
 
 def h5py() -> Any:

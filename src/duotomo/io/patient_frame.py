@@ -127,13 +127,13 @@ def aligned(placement: Placement, remedy: str) -> Placement:
     return placement
 
 
-def from_itk(image: Any, array: NDArray[Any]) -> Placement:
-    """Return vectors, (k, j, i, xyz) in LPS, where a SimpleITK image lies."""
+def from_lps(vectors: Floats, *, first_mm: Floats, spacing_mm: Floats, direction: Floats) -> Placement:
+    """Return vectors, (k, j, i, xyz), where ITK has them, all in LPS. direction: a column for each index."""
     return place(
-        vectors=np.moveaxis(lps(array), -1, 0),
-        direction=lps(np.reshape(image.GetDirection(), (3, 3)).T).T,
-        first_mm=lps(image.GetOrigin()),
-        spacing_mm=np.array(image.GetSpacing()),
+        vectors=np.moveaxis(lps(vectors), -1, 0),
+        direction=lps(direction.T).T,
+        first_mm=lps(first_mm),
+        spacing_mm=spacing_mm,
     )
 
 

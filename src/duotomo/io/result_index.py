@@ -21,6 +21,8 @@ FORMAT, VERSION, OLDER = "duotomo result", 2, (1,)
 MOST_BYTES = 2**28
 """Parameters are in the index, as text: those of a B-spline with millions of them still fit."""
 
+_MOST_DIGITS = 20
+
 
 def write_index(where: str, folder: Path, content: Mapping[str, Any]) -> None:
     """Write the index in one step: before, the folder holds what it held, and afterwards this result."""
@@ -46,7 +48,7 @@ def read_index(where: str, folder: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise ValueError(f"a file of more than {MOST_BYTES} bytes")
-        index: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        index: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"), parse_int=_whole)
         found = index["format"], index["version"]
         if found == (FORMAT, 1):
             index = _from_version_1(index)
@@ -96,10 +98,18 @@ def name_of(file: str) -> str:
 def _check(index: Mapping[str, Any]) -> None:
     if not isinstance(index["files"], dict) or not isinstance(index["motions"], list):
         raise TypeError("files or motions that cannot be")
+    # Raises for NaN and infinity.
+    json.dumps(index["motions"], allow_nan=False)
     names = [*index["replaced"], *index["files"], *(motion["file"] for motion in index["motions"])]
     # A name with a folder in it would be read, and removed, elsewhere.
     if not isinstance(index["generation"], int) or not all(map(_is_plain, names)):
         raise ValueError("a generation or a file name that cannot be")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a whole number of {len(digits)} digits")
+    return int(digits)
 
 
 def _is_plain(name: str) -> bool:

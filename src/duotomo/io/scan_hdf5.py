@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from duotomo.geometry import Acquisition
-from duotomo.io.hdf5 import FileFormat, part, put, put_text, reading, writing
+from duotomo.io.hdf5 import FileFormat, attribute, has, part, put, put_text, reading, writing
 from duotomo.io.paths import AnyPath, FileError, naming
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Values
@@ -79,13 +79,13 @@ def read_scan_hdf5(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Scan:
         geometry = {name: _vectors(file, name) for name in _PER_VIEW}
         spacing = _vectors(file, "pixel_spacing_mm").ravel().tolist()
         projections = _numbers(file, "projections", max_bytes)
-        flat = _numbers(file, "flat_field", max_bytes) if "flat_field" in file else None
+        flat = _numbers(file, "flat_field", max_bytes) if has(file, "flat_field") else None
         if projections.ndim != 3 or len(spacing) != 2:
             raise FileError(
                 f"expected projections (view, v, u) and pixel_spacing_mm (v, u); got shapes "
                 f"{tuple(projections.shape)} and ({len(spacing)},). Write them anew."
             )
-        thickness = file.attrs.get("thickness_mm")
+        thickness_mm = _thickness_mm(file)
     with naming(where, path):
         _, n_v, n_u = projections.shape
         return Scan(
@@ -101,30 +101,27 @@ def read_scan_hdf5(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Scan:
             ),
             flat_field=flat.reshape(()) if flat is not None and flat.numel() == 1 else flat,
             format="duotomo scan (HDF5)",
-            thickness_mm=None if thickness is None else _number("thickness_mm", thickness),
+            thickness_mm=thickness_mm,
         )
 
 
 def _values(file: Any) -> Values:
-    # Programs write text as bytes, as str, or as an array with one of them.
-    found = np.ravel(file.attrs.get("values", ""))
-    words = found[0].decode(errors="replace") if isinstance(found[0], bytes) else str(found[0])
-    if len(found) != 1 or words not in (kind.value for kind in Values):
+    words = attribute(file, "values") or ""
+    if words not in [kind.value for kind in Values]:
         allowed = " or ".join(repr(kind.value) for kind in Values)
         raise FileError(
-            f"expected the attribute values of / as {allowed}; got {words!r}. Say which they are."
+            f"expected the attribute values of / as {allowed}; got {str(words)[:80]!r}. Say which they are."
         )
     return Values(words)
 
 
-def _number(name: str, value: Any) -> float:
-    try:
-        (number,) = np.ravel(np.asarray(value, dtype=np.float64)).tolist()
-    except (TypeError, ValueError) as error:
+def _thickness_mm(file: Any) -> float | None:
+    found = attribute(file, "thickness_mm")
+    if found is not None and not isinstance(found, (int, float)):
         raise FileError(
-            f"expected the attribute {name} as one number; got {value!r}. Write it anew."
-        ) from error
-    return float(number)
+            f"expected the attribute thickness_mm as one number; got {str(found)[:80]!r}. Write it anew."
+        )
+    return None if found is None else float(found)
 
 
 def _dataset(file: Any, name: str) -> Any:

@@ -120,7 +120,7 @@ class SimulationOptions:
     n_views: int | None = field(default=None, metadata={"minimum": 1})
     pixel_mm: float = field(default=0.5, metadata={"minimum": 0.01})
     photons_per_mm2: float = 270_000.0
-    seed: int = field(default=0, metadata={"minimum": 0})
+    seed: int = field(default=0, metadata={"minimum": 0, "maximum": 2**59})
     noise_seeds: tuple[int, int] | None = None
     rest_oversample: int = 1
 

@@ -15,12 +15,13 @@ from pydicom.encaps import encapsulate
 
 from duotomo.io import FileError
 from duotomo.io.dicom import read_dicom_scan, write_dicom_projections
-from duotomo.io.dicom.frames import coded_size
+from duotomo.io.dicom.frames import coded_size, read_frames
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Supplied, Values
 from tests.io.dicom.projections_helpers import LARGE, STAYS, changed, counts, group, mammograms
 
 DEFLATED, JPEG_2000, JPEG_LS = "1.2.840.10008.1.2.1.99", "1.2.840.10008.1.2.4.90", "1.2.840.10008.1.2.4.80"
+RLE = "1.2.840.10008.1.2.5"
 
 
 def _set(keyword: str, value: Any) -> Callable[[Any], None]:
@@ -70,22 +71,62 @@ def _compressed(path: Path, syntax: str, frames: list[bytes], **attributes: Any)
     return path
 
 
-@pytest.mark.parametrize("syntax", [JPEG_2000, JPEG_LS])
-def test_frames_that_unfold_to_another_size_are_not_decoded(tmp_path: Path, syntax: str) -> None:
-    j2k = b"\xff\x4f\xff\x51" + bytes([0, 41, 0, 0]) + np.array([60000, 60000, 0, 0], ">u4").tobytes()
-    jls = b"\xff\xd8\xff\xe0\x00\x04\x01\x02\xff\xf7\x00\x0b\x10" + np.array([60000, 60000], ">u2").tobytes()
-    frame = j2k if syntax == JPEG_2000 else jls
+def _j2k(*corners: int, samples: int = 1) -> bytes:
+    sides = np.array([*corners, 1, 1, 0, 0], ">u4").tobytes()
+    return b"\xff\x4f\xff\x51" + bytes([0, 41, 0, 0]) + sides + np.array(samples, ">u2").tobytes()
+
+
+def _jls(rows: int, columns: int, *, samples: int = 1) -> bytes:
+    size = np.array([rows, columns], ">u2").tobytes() + bytes([samples])
+    return b"\xff\xd8\xff\xe0\x00\x04\x01\x02\xff\xf7\x00\x0b\x10" + size
+
+
+@pytest.mark.parametrize(
+    ("syntax", "frame", "found"),
+    [
+        (JPEG_2000, _j2k(60000, 60000, 0, 0), r"\(60000, 60000, 1\)"),
+        (JPEG_2000, _j2k(5, 7, 0, 0, samples=16384), r"\(7, 5, 16384\)"),
+        (JPEG_2000, b"\x0d\x0a\x87\x0a" + _j2k(5, 7, 0, 0), "None"),
+        (JPEG_LS, _jls(60000, 60000), r"\(60000, 60000, 1\)"),
+        (JPEG_LS, _jls(7, 5, samples=200), r"\(7, 5, 200\)"),
+    ],
+)
+def test_frames_that_unfold_to_another_size_are_not_decoded(
+    tmp_path: Path, syntax: str, frame: bytes, found: str
+) -> None:
     path = _compressed(tmp_path / "scan.dcm", syntax, [frame + bytes(20)] * STAYS.n_views)
-    with pytest.raises(FileError, match=r"got \(60000, 60000\) in frame 0 itself"):
+    with pytest.raises(FileError, match=rf"got {found} in frame 0 itself"):
         read_dicom_scan(path)
 
 
+def test_runs_of_more_pixels_than_a_frame_has_are_not_decoded(tmp_path: Path) -> None:
+    header = np.array([2, 64, 64, *[0] * 13], "<u4").tobytes()
+    path = _compressed(tmp_path / "scan.dcm", RLE, [header + b"\x81\x07" * 2000] * STAYS.n_views)
+    with pytest.raises(FileError, match=r"expected 35 pixels in frame 0, .*; got more in it"):
+        read_dicom_scan(path)
+
+
+def test_more_frames_than_there_can_be_are_refused(tmp_path: Path) -> None:
+    path = _compressed(tmp_path / "scan.dcm", JPEG_LS, [_jls(7, 5)], NumberOfFrames=40_000_000)
+    dataset = pydicom.dcmread(path)
+    del dataset.PerFrameFunctionalGroupsSequence
+    dataset.save_as(path)
+    with pytest.raises(FileError, match=r"expected 40000000 frames, .*; got \d+ bytes in Pixel Data"):
+        read_frames(path)
+
+
 def test_the_size_of_a_frame_is_in_the_frame() -> None:
-    j2k = b"\xff\x4f\xff\x51" + bytes([0, 41, 0, 0]) + np.array([7, 5, 1, 2], ">u4").tobytes()
-    assert coded_size(j2k) == coded_size(b"\0\0\0\x0cjP  " + bytes(20) + j2k) == (3, 6)
+    j2k = _j2k(7, 5, 1, 2)
+    boxes = b"\0\0\0\x0cjP  \x0d\x0a\x87\x0a"
+    decoy = _j2k(9, 9, 0, 0)
+    hidden = np.array(8 + len(decoy), ">u4").tobytes() + b"free" + decoy
+    assert coded_size(j2k) == coded_size(boxes + hidden + b"\0\0\0\0jp2c" + j2k) == (3, 6, 1)
     assert coded_size(b"run lengths") is None
-    with pytest.raises(FileError, match="a JPEG frame with its size in it"):
-        coded_size(b"\xff\xd8\xff\xf7\x00")
+    for damaged in (b"\xff\xd8\xff\xf7\x00", b"\xff\xd8\xff\xff" + _jls(7, 5), boxes):
+        with pytest.raises(FileError, match="a JPEG frame with its size in it"):
+            coded_size(damaged)
+    with pytest.raises(FileError, match="JPEG 2000 in boxes of known length"):
+        coded_size(boxes + b"\0\0\0\0free" + j2k)
 
 
 @pytest.mark.parametrize("frames", [[np.zeros((1, 1))], [np.zeros((7, 5), dtype=np.uint16)] * 9])

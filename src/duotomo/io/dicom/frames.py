@@ -13,9 +13,19 @@ from duotomo.io.dicom.header import ViewAttributes, read_dataset, title
 from duotomo.io.libraries import pydicom
 from duotomo.io.paths import FileError, reason
 from duotomo.io.size_check import MAX_BYTES, check_bytes, check_size
+from duotomo.io.unpacking import packbits_length
 
 _SIZES = {0xFFF7, *range(0xFFC0, 0xFFD0)} - {0xFFC4, 0xFFC8, 0xFFCC}
 """Markers of the segments in which JPEG and JPEG-LS have a frame's size."""
+
+_BARE = range(0xFFD0, 0xFFDA)
+"""Markers without a length."""
+
+_RLE = "1.2.840.10008.1.2.5"
+_JPEG = [f"1.2.840.10008.1.2.4.{number}" for number in (50, 51, 57, 70, 80, 81, 90, 91, 201, 202, 203)]
+"""Transfer syntaxes whose frames have their size in them."""
+
+_LEAST_FRAME = 8
 
 _NEEDED = ("Rows", "Columns", "BitsAllocated", "BitsStored", "PixelRepresentation")
 
@@ -158,41 +168,78 @@ def _check_encoded(dataset: Any, shape: tuple[int, int, int]) -> None:
                 f"and {title('NumberOfFrames')} say; got {len(data)}. Check that the file is complete."
             )
         return
+    if shape[0] * _LEAST_FRAME > len(data):
+        raise FileError(
+            f"expected {shape[0]} frames, as {title('NumberOfFrames')} says; got {len(data)} bytes in "
+            f"{title('PixelData')}. Check that the file is complete."
+        )
     frames = pydicom().encaps.generate_frames(data, number_of_frames=shape[0])
     for number, frame in zip(range(shape[0]), frames, strict=False):
+        if syntax == _RLE:
+            _check_rle(frame, shape[1] * shape[2], number)
+            continue
         size = coded_size(frame)
         # A small frame may unfold to anything, whatever the header says.
-        if size is not None and size != shape[1:]:
+        if size != (*shape[1:], 1) and (size is not None or syntax in _JPEG):
             raise FileError(
-                f"expected frames of (rows, columns) = {shape[1:]}, as {title('Rows')} and "
-                f"{title('Columns')} say; got {size} in frame {number} itself. Check the file."
+                f"expected frames of (rows, columns, samples) = {(*shape[1:], 1)}, as {title('Rows')}, "
+                f"{title('Columns')} and {title('SamplesPerPixel')} say; got {size} in frame {number} "
+                f"itself. Check the file."
             )
 
 
-def coded_size(frame: bytes) -> tuple[int, int] | None:
-    """Return the (rows, columns) in the header of a JPEG, JPEG-LS or JPEG 2000 frame, None for other codes.
+def _check_rle(frame: bytes, n_pixels: int, number: int) -> None:
+    """Raise if a segment of a run-length encoded frame has more than one byte for each pixel."""
+    n_segments, *offsets = struct.unpack("<16I", frame[:64].ljust(64, b"\0"))
+    starts = offsets[: min(n_segments, len(offsets))]
+    for start, end in zip(starts, [*starts[1:], len(frame)], strict=True):
+        # A byte that makes the length even may look like one pixel more.
+        if packbits_length(frame[start:end], n_pixels + 2) > n_pixels + 2:
+            raise FileError(
+                f"expected {n_pixels} pixels in frame {number}, as {title('Rows')} and {title('Columns')} "
+                f"say; got more in it. Check the file."
+            )
+
+
+def coded_size(frame: bytes) -> tuple[int, int, int] | None:
+    """Return (rows, columns, samples) of a JPEG, JPEG-LS or JPEG 2000 frame's header, None for other codes.
 
     >>> coded_size(bytes.fromhex("ffd8fff7000b1000020003010111"))
-    (2, 3)
+    (2, 3, 1)
     """
     try:
-        # JPEG 2000 may have boxes of its file format around it.
-        start = frame.find(b"\xff\x4f\xff\x51") if frame[4:8] == b"jP  " else 0
-        if frame[start:].startswith(b"\xff\x4f\xff\x51"):
+        start = _codestream(frame)
+        if frame[start : start + 4] == b"\xff\x4f\xff\x51":
             right, low, left, top = struct.unpack_from(">4I", frame, start + 8)
-            return low - top, right - left
+            return low - top, right - left, struct.unpack_from(">H", frame, start + 40)[0]
         at = 2 if frame.startswith(b"\xff\xd8") else len(frame)
         while at < len(frame):
             marker, length = struct.unpack_from(">2H", frame, at)
+            # Only segments with a length may come before that of the size.
+            if not 0xFFC0 <= marker < 0xFFFF or marker in _BARE or length < 2:
+                break
             if marker in _SIZES:
-                n_rows, n_columns = struct.unpack_from(">2H", frame, at + 5)
-                return n_rows, n_columns
+                n_rows, n_columns, n_samples = struct.unpack_from(">2HB", frame, at + 5)
+                return n_rows, n_columns, n_samples
             at += 2 + length
+        else:
+            return None
     except struct.error:
-        raise FileError(
-            "expected a JPEG frame with its size in it; got none. Check that the file is complete."
-        ) from None
-    return None
+        pass
+    raise FileError("expected a JPEG frame with its size in it; got none. Check that the file is complete.")
+
+
+def _codestream(frame: bytes) -> int:
+    """Return where JPEG 2000 starts, which may have boxes of its file format around it: length, type."""
+    at = 0
+    if frame[4:8] != b"jP  ":
+        return at
+    while frame[at + 4 : at + 8] != b"jp2c":
+        (length,) = struct.unpack_from(">I", frame, at)
+        if length < 8:
+            raise FileError("expected JPEG 2000 in boxes of known length; got another. Check the file.")
+        at += length
+    return at + 8
 
 
 def _scaled(stored: NDArray[Any], view: ViewAttributes) -> NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from duotomo.io.paths import FileError
 from duotomo.io.size_check import FileRequest
 
 Floats = NDArray[np.float64]
+
+# What MetaImage and NRRD write where lines with names follow.
+_SEVERAL = re.compile(r"LIST( .*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +71,8 @@ def data_beside(request: ImageRequest, name: str) -> Path:
     header = request.path
     path = header.parent / name
     here = header.parent.resolve()
-    if not name or Path(name).name != name or not path.is_file() or path.resolve().parent != here:
+    plain = Path(name).name == name and not _SEVERAL.fullmatch(name)
+    if not (name and plain and path.is_file() and path.resolve().parent == here):
         raise FileError(
             f"expected the data of {header.name} in one file beside it; got {name[:80]!r}. "
             f"Put it there, or write one file (.mha, .nrrd)."

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from duotomo.io.hdf5_chunks import check_chunks
 from duotomo.io.libraries import H5PY_ERRORS, h5py
 from duotomo.io.paths import FileError, damage
 from duotomo.io.size_check import MAX_BYTES, check_numbers, check_size
@@ -26,7 +27,7 @@ def read_hdf5_array(request: Request) -> NDArray[Any]:
     """Return the array of an HDF5 file that is meant, as it is stored."""
     with damage(*H5PY_ERRORS), h5py().File(request.path, "r") as file:
         found = _arrays(file)
-        described = [f"{name} {data.shape} {data.dtype}" for name, data in found.items()]
+        described = [f"{name[:80]} {data.shape} {data.dtype}" for name, data in found.items()]
         stacks = [name for name, data in found.items() if data.ndim == 3]
         flat = [name for name, data in found.items() if data.ndim == 2 and min(data.shape) > 1]
         wanted = request.variable
@@ -64,6 +65,7 @@ def check_stored(data: Any, name: str, *, max_bytes: int = MAX_BYTES) -> None:
             f"expected chunks of {name} no larger than itself, {data.nbytes} bytes; got {chunk}. "
             f"Write it anew."
         )
+    check_chunks(data, name)
 
 
 def _arrays(file: Any) -> dict[str, Any]:
