@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -20,7 +21,9 @@ import torch
 import duotomo
 from duotomo.geometry import VolumeGrid
 from duotomo.io import FileError, SavedResult, read_volume, write_volume
+from duotomo.io.result_index import INDEX, write_index
 from duotomo.io.run_fingerprint import RunFingerprint
+from duotomo.io.seal import seal
 from duotomo.methods.result import Result
 from duotomo.methods.state import State
 from duotomo.methods.study import Study, Visit
@@ -31,7 +34,7 @@ from tests.cases.scans import arc
 GRID = VolumeGrid.on_detector((4, 6, 5), (1.1, 0.7, 0.3), gap_mm=3.0)
 SEEN = VolumeGrid.on_detector((3, 6, 5), (1.5, 0.7, 0.3), gap_mm=2.5)
 SCAN = arc((6, 7), (0.8, 0.6), n_views=3, degrees=math.degrees(0.5))
-FINGERPRINT = RunFingerprint(study="1", method="simultaneous", settings="2", duotomo="3")
+FINGERPRINT = RunFingerprint(study="1", method="simultaneous", settings="2", duotomo="3", commit="4")
 
 
 def draw(*shape: int, seed: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -164,6 +167,20 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.dtype == other.dtype and one.device == other.device and torch.equal(one, other)
 
 
+@contextmanager
+def edited(path: Path) -> Iterator[Any]:
+    """Give an open HDF5 file of duotomo's, and seal it anew: changed by whoever knows how it is sealed."""
+    with h5py.File(path, "r+") as file:
+        yield file
+    seal(path)
+
+
+def edited_index(folder: Path, change: Callable[[Any], Any]) -> None:
+    """Change the content of a result's index, and its digest with it."""
+    content = change(json.loads((folder / INDEX).read_text(encoding="utf-8")))
+    write_index("edited_index", folder, content)
+
+
 class KilledError(BaseException):
     """The process is gone."""
 
@@ -194,7 +211,7 @@ def killed_at(call: int, *, after: bool, monkeypatch: pytest.MonkeyPatch) -> Ite
             (os, "fsync"),
             (Path, "unlink"),
             (Path, "mkdir"),
-            (shutil, "rmtree"),
+            (Path, "rmdir"),
         ):
             patch.setattr(owner, name, dying(name, getattr(owner, name)))
         yield calls

@@ -19,10 +19,12 @@ from duotomo.io.result_format import ResultFormat
 
 if TYPE_CHECKING:
     from duotomo.geometry import VolumeGrid
+    from duotomo.io import CheckpointFile
     from duotomo.io.dicom.identity import Identity
+    from duotomo.io.run_fingerprint import RunFingerprint
     from duotomo.methods import Result, Study
 
-PICTURE, SETTINGS = "three_views.png", "settings.toml"
+PICTURE, SETTINGS, PAGE = "three_views.png", "settings.toml", "report.html"
 
 PATHS = ("inputs", "scan", "reference", "moving", "geometry")
 """Options that are paths: a file's name may be a patient's."""
@@ -79,16 +81,46 @@ class Run:
 
     @contextmanager
     def folder(self) -> Iterator[None]:
-        """Hold the folder, which is made if it is not there; raise if it has something else in it."""
-        from duotomo.io.durable import locked
+        """Hold the folder, which is made if it is not there; raise if it cannot take a result."""
+        from duotomo.io.durable import check_writable, locked
         from duotomo.io.paths import make_folder
-        from duotomo.io.result_index import has_result, read_index
+        from duotomo.io.result_folder import check_place
 
         make_folder(self._command, self.out, choice="`out`")
         with locked(self._command, self.out):
-            if has_result(self.out):
-                read_index(self._command, self.out)
+            check_writable(self._command, self.out)
+            check_place(self._command, self.out)
             yield
+
+    def finished(self, made_by: RunFingerprint, checkpoint: CheckpointFile) -> bool:
+        """Return whether the folder holds the result of this computation, and say so.
+
+        Raise if it is that of another one, and no checkpoint is there to go on from. Ends with exit code 1
+        if the method diverged.
+        """
+        from duotomo.errors import DuotomoError
+        from duotomo.io import read_result
+        from duotomo.io.result_index import has_result
+
+        if not has_result(self.out):
+            return False
+        saved = read_result(self.out)
+        other = made_by.differing(str(saved.settings.get("fingerprint", "")))
+        if other and Path(checkpoint.path).exists():
+            return False
+        if other:
+            raise DuotomoError(
+                f"expected an unfinished run of this computation in {self.out}; got the result of one with "
+                f"another {' and another '.join(other)}. Leave out --resume to replace it, or choose "
+                f"another folder."
+            )
+        for note in saved.notes:
+            self._talk.progress(f"Note: {note}")
+        self._talk.say(
+            f"Finished already: {self.out} holds the result. Leave out --resume to compute it again."
+        )
+        self._conclude(saved, saved.quality, checkpoint)
+        return True
 
     def begin(self, plan: Sequence[str], needed: int, *, remedy: str = "use larger voxels") -> None:
         """Say what is about to be computed; raise if the bytes that it needs are not there."""
@@ -108,14 +140,13 @@ class Run:
         study: Study | None = None,
         moving_grids: Sequence[VolumeGrid] | None = None,
         identities: Sequence[Identity | None] | None = None,
-        state: Path | None = None,
+        checkpoint: CheckpointFile,
     ) -> None:
         """Write the result and the page, say what came out; end with exit code 1 if the method diverged.
 
-        state: a file with the state in which the method ended.
+        checkpoint: of the state in which the method ended, which is not needed then unless it diverged.
         """
         from duotomo.io import write_result
-        from duotomo.solvers import Status
 
         talk, options = self._talk, _options(self._context, keep_paths=self._saving.keep_paths)
         for name, text in _summary(result, quality):
@@ -130,16 +161,22 @@ class Run:
             formats=self.formats,
             identities=identities,
             displacements=True,
+            beside=lambda draft: self._beside(draft, result, options),
         )
-        page = self._beside(result, options)
-        beside = [self.out / SETTINGS, self.out / PICTURE, *([] if page is None else [page])]
-        talk.wrote([*written, *beside])
-        talk.finish(
+        talk.wrote(written)
+        self._conclude(result, quality, checkpoint)
+
+    def _conclude(self, result: Result, quality: Mapping[str, Any], checkpoint: CheckpointFile) -> None:
+        """End with what came out: as JSON if that was asked for, with exit code 1 if the method diverged."""
+        from duotomo.solvers import Status
+
+        page, kept = self.out / PAGE, Path(checkpoint.path)
+        self._talk.finish(
             {
                 "status": result.status.value,
                 "reason": result.reason,
                 "out": str(self.out),
-                "page": None if page is None else str(page),
+                "page": str(page) if page.exists() else None,
                 "applications": result.applications,
                 "seconds": result.seconds,
                 "objective": result.history[-1].objective if result.history else None,
@@ -147,20 +184,22 @@ class Run:
             }
         )
         if result.status is Status.DIVERGED:
-            talk.progress(f"Diverged: {result.reason}")
-            kept = "" if state is None else f", the state in {state}"
-            talk.progress(f"The last good volume and motion are in {self.out}{kept}.")
+            self._talk.progress(f"Diverged: {result.reason}")
+            state = f", the state in {kept}" if kept.exists() else ""
+            self._talk.progress(f"The last good volume and motion are in {self.out}{state}.")
             raise typer.Exit(DIVERGED)
+        checkpoint.remove()
 
-    def _beside(self, result: Result, options: Mapping[str, Any]) -> Path | None:
-        """Write the picture, the settings and the page, and return the page's path, if it could be made."""
+    def _beside(self, out: Path, result: Result, options: Mapping[str, Any]) -> dict[str, str]:
+        """Write the picture, the settings and, if it can be made, the page; return their kinds."""
         import duotomo
         from duotomo.errors import DuotomoError
         from duotomo.io.durable import durable
+        from duotomo.io.paths import FileError
         from duotomo.report import three_views
-        from duotomo.report.page import write_page
+        from duotomo.report.page import page_of
 
-        where, out = self._command, self.out
+        where, kinds = self._command, {PICTURE: "picture", SETTINGS: "settings"}
         with durable(where, out / PICTURE) as fresh:
             three_views(fresh, columns={"reconstruction": result.volume}, grid=result.grid, unit="1/mm")
         inputs = "" if any(name in options for name in PATHS) else " THE SAME INPUTS"
@@ -169,11 +208,16 @@ class Run:
         with durable(where, out / SETTINGS) as fresh:
             fresh.write_text(settings_text(where, options, remarks=remarks), encoding="utf-8")
         try:
-            return write_page(out)
+            text = page_of(out)
+        except FileError:
+            raise
         except DuotomoError as error:
-            # The result is there with a page or without.
+            # Without its viewer, the package makes results all the same.
             self._talk.progress(f"No page was made: {error}")
-            return None
+            return kinds
+        with durable(where, out / PAGE) as fresh:
+            fresh.write_text(text, encoding="utf-8")
+        return {**kinds, PAGE: "page"}
 
 
 def grid_words(grid: VolumeGrid) -> str:

@@ -20,6 +20,7 @@ from duotomo.io.paths import AnyPath
 from duotomo.io.scan import Scan
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_options import ScanOptions, Values
+from duotomo.io.seal import UNSEALED, is_sealed
 from duotomo.io.study_file import read_study
 from duotomo.methods.study import Study, Visit
 
@@ -85,7 +86,7 @@ def read_visits(
     if not files:
         raise DuotomoError(f"{_WHERE}: expected scans, or a study; got none. Name them, the reference first.")
     if any(map(is_study, files)):
-        return _from_study(files, options, device)
+        return _from_study(files, options, device, note)
     read = [
         _line_integrals(path, options, number, len(files), note) for number, path in enumerate(files, start=1)
     ]
@@ -113,7 +114,9 @@ def read_visits(
     return ScannedStudy(grid=grids[0], visits=visits, described=described, identities=identities)
 
 
-def _from_study(files: Sequence[Path], options: ScanOptions, device: torch.device | str) -> ScannedStudy:
+def _from_study(
+    files: Sequence[Path], options: ScanOptions, device: torch.device | str, note: OnNote
+) -> ScannedStudy:
     if len(files) > 1:
         raise DuotomoError(
             f"{_WHERE}: expected scans, or one study alone; got {len(files)} files, a study among them. "
@@ -126,6 +129,8 @@ def _from_study(files: Sequence[Path], options: ScanOptions, device: torch.devic
             f"themselves."
         )
     study = read_study(files[0], device)
+    if not is_sealed(files[0]):
+        note(f"Warning: {UNSEALED}")
     return ScannedStudy(
         grid=study.grid,
         visits=study.visits,
