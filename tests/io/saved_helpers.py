@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,9 +23,9 @@ import torch
 import duotomo
 from duotomo.geometry import VolumeGrid
 from duotomo.io import FileError, SavedResult, read_volume, write_volume
-from duotomo.io.result_index import INDEX, write_index
+from duotomo.io.result_index import INDEX
 from duotomo.io.run_fingerprint import RunFingerprint
-from duotomo.io.seal import seal
+from duotomo.io.seal import is_sealed, seal
 from duotomo.methods.result import Result
 from duotomo.methods.state import State
 from duotomo.methods.study import Study, Visit
@@ -169,16 +171,29 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 @contextmanager
 def edited(path: Path) -> Iterator[Any]:
-    """Give an open HDF5 file of duotomo's, and seal it anew: changed by whoever knows how it is sealed."""
+    """Give an open HDF5 file of duotomo's, and seal it anew."""
     with h5py.File(path, "r+") as file:
         yield file
-    seal(path)
+    reseal(path)
 
 
 def edited_index(folder: Path, change: Callable[[Any], Any]) -> None:
     """Change the content of a result's index, and its digest with it."""
-    content = change(json.loads((folder / INDEX).read_text(encoding="utf-8")))
-    write_index("edited_index", folder, content)
+    content = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    changed = change(content) | {"sha256": content.pop("sha256")}
+    (folder / INDEX).write_text(json.dumps(changed, indent=1) + "\n", encoding="utf-8")
+    reseal(folder / INDEX)
+
+
+def reseal(path: Path) -> None:
+    """Let a file that was changed have its own SHA-256: whoever means harm knows how that is made."""
+    if path.name == INDEX:
+        data = path.read_bytes()
+        blank = re.sub(rb'[0-9a-f]{64}(?="\n}\n\Z)', b"0" * 64, data)
+        digest = hashlib.sha256(blank).hexdigest().encode()
+        path.write_bytes(re.sub(rb'[0-9a-f]{64}(?="\n}\n\Z)', digest, data))
+    elif path.is_file() and is_sealed(path):
+        seal(path)
 
 
 class KilledError(BaseException):

@@ -70,10 +70,7 @@ def obsolete_files(where: str, folder: Path, files: Mapping[str, Any]) -> list[s
     older = _read(where, folder / INDEX)
     known = {name: entry["sha256"] for name, entry in older["files"].items() if is_ours(name)}
     left = [name for name in known if name not in files and (folder / name).is_file()]
-    written = [name for name in left if sha256_of(folder / name) == known[name]]
-    # Before version 3, these stood beside the result.
-    beside = () if has_digest(older) else DRAWN
-    return [*written, *(name for name in beside if name not in files)]
+    return [name for name in left if sha256_of(folder / name) == known[name]]
 
 
 DRAWN = ("settings.toml", "three_views.png", "report.html")

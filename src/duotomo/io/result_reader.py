@@ -145,5 +145,6 @@ def _check_grid(stated: VolumeGrid, found: VolumeGrid) -> None:
     near = all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-3 * min(stated.spacing_mm)) for a, b in within)
     if stated.shape != found.shape or not near:
         raise FileError(
-            f"expected the grid of {INDEX} to be that of {VOLUME}.nii.gz, {found}; got {stated}. Restore both."
+            f"expected the grid of {INDEX} to be that of {VOLUME}.nii.gz, {found}; got {stated}. "
+            f"Restore both."
         )
