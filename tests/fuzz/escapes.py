@@ -17,6 +17,7 @@ import torch
 from tests.fuzz.changes import Change, case, edited, json_edited, replaced
 from tests.fuzz.hostile import Category, Fate, Hostile
 from tests.fuzz.samples import RESULT_COMMANDS, SAMPLES, VIEWS, scan_commands
+from tests.io.saved_helpers import reseal
 
 
 def _link_to(target: str) -> Change:
@@ -154,7 +155,9 @@ def _result_case(name: str, change: Change, *, out: bool = False) -> Hostile:
 
     def make(folder: Path) -> None:
         SAMPLES["scan"].put(folder)
-        change(SAMPLES["result"].put(folder))
+        path = SAMPLES["result"].put(folder)
+        change(path)
+        reseal(path)
 
     return Hostile(name=f"result/{name}", category=Category.ESCAPE, words=words, make=make)
 

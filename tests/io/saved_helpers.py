@@ -187,12 +187,14 @@ def edited_index(folder: Path, change: Callable[[Any], Any]) -> None:
 
 def reseal(path: Path) -> None:
     """Let a file that was changed have its own SHA-256: whoever means harm knows how that is made."""
+    if path.is_symlink() or not path.is_file():
+        return
     if path.name == INDEX:
         data = path.read_bytes()
         blank = re.sub(rb'[0-9a-f]{64}(?="\n}\n\Z)', b"0" * 64, data)
         digest = hashlib.sha256(blank).hexdigest().encode()
         path.write_bytes(re.sub(rb'[0-9a-f]{64}(?="\n}\n\Z)', digest, data))
-    elif path.is_file() and is_sealed(path):
+    elif is_sealed(path):
         seal(path)
 
 
