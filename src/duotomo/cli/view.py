@@ -26,9 +26,12 @@ def view(
     # Imported here: `duotomo --help` needs none of it.
     import webbrowser
 
+    from duotomo.io.result_index import notes_of, read_index
     from duotomo.report.page import page_of
     from duotomo.report.page_server import PageServer, doorway, serving, until_interrupted
 
+    for note in notes_of(read_index("view", folder)):
+        talk.progress(f"Note: {note}")
     talk.progress("Making the page")
     with serving(PageServer(page_of(folder), port=port)) as server, doorway(server.url) as door:
         # Without the address the command is of no use, so --quiet leaves it.

@@ -59,6 +59,13 @@ def has_digest(index: Mapping[str, Any]) -> bool:
     return bool(index["version"] == VERSION)
 
 
+def notes_of(index: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a reader should know of the files of a result."""
+    if has_digest(index):
+        return ()
+    return (f"An earlier version wrote {INDEX}, without a SHA-256 of itself: damage to it may go unnoticed.",)
+
+
 def obsolete_files(where: str, folder: Path, files: Mapping[str, Any]) -> list[str]:
     """Return the files of the result in a folder that a new one does not replace, and that may be removed.
 

@@ -16,15 +16,11 @@ from duotomo.io.checkpoint_file import history_from
 from duotomo.io.itk_reader import read_transform
 from duotomo.io.paths import AnyPath, FileError, reason
 from duotomo.io.result_files import VOLUME
-from duotomo.io.result_index import INDEX, checked, has_digest, name_of, read_index
+from duotomo.io.result_index import INDEX, checked, name_of, notes_of, read_index
 from duotomo.io.staging import staged
 from duotomo.io.volume_file import read_volume
 from duotomo.methods.result import Result
 from duotomo.solvers import Status
-
-NO_DIGEST = (
-    f"An earlier version wrote {INDEX}: it has no SHA-256 of itself, and damage to it may go unnoticed."
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,7 +125,7 @@ def _read(folder: Path, index: dict[str, Any], but: Collection[str]) -> SavedRes
             settings=index["settings"],
             versions=index["versions"],
             quality=index["quality"],
-            notes=() if has_digest(index) else (NO_DIGEST,),
+            notes=notes_of(index),
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, FileError):
