@@ -180,7 +180,8 @@ def edited(path: Path) -> Iterator[Any]:
 def edited_index(folder: Path, change: Callable[[Any], Any]) -> None:
     """Change the content of a result's index, and its digest with it."""
     content = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-    changed = change(content) | {"sha256": content.pop("sha256")}
+    last = {"sha256": content.pop("sha256")}
+    changed = change(content) | last
     (folder / INDEX).write_text(json.dumps(changed, indent=1) + "\n", encoding="utf-8")
     reseal(folder / INDEX)
 

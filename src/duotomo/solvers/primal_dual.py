@@ -82,6 +82,11 @@ class PrimalDual(Solver[Objective]):
             Called with each `Step`.
         store : IterateStore, optional
             Keeps iterates; a run goes on from the one there.
+
+        Returns
+        -------
+        Solution
+            Its value is the volume, (z, y, x) in 1/mm.
         """
         misfit, tv_weight, differences = _parts(objective)
         guess = start_or_none(_WHERE, start, misfit)
