@@ -75,9 +75,11 @@ def escapes() -> Iterator[Hostile]:
         yield _result_case(f"file {target}", json_edited(lambda c, t=target: c["motions"][0].update(file=t)))
         if isinstance(target, str):
             yield _result_case(f"volume {target}", json_edited(lambda c, t=target: _renamed(c["files"], t)))
-        yield _result_case(
-            f"replaced {target}", json_edited(lambda c, t=target: c.update(replaced=[t])), out=True
-        )
+            yield _result_case(
+                f"further file {target}",
+                json_edited(lambda c, t=target: c["files"].update({t: dict(c["files"]["README.txt"])})),
+                out=True,
+            )
     yield case("result's volume", Category.LINK, "volume", _link_to("../../away/volume.nii.gz"))
     away = "../../away/visit_2_to_reference.tfm"
     yield case("result's motion", Category.LINK, "motion", _link_to(away))

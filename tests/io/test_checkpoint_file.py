@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from duotomo.io import CheckpointFile, FileError, fingerprint
-from duotomo.io.run_fingerprint import UNKNOWN, RunFingerprint
+from duotomo.io.run_fingerprint import RunFingerprint
+from duotomo.io.versions import UNKNOWN
 from duotomo.methods.settings import Settings
 from duotomo.transforms import Affine
 from tests.io.saved_helpers import (

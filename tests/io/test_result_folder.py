@@ -26,8 +26,8 @@ from duotomo.io import (
 )
 from duotomo.io.checkpoint_file import history_from, history_text
 from duotomo.io.result_index import sha256_of
-from duotomo.io.run_fingerprint import library_versions
 from duotomo.io.staging import DRAFT, STAGING, publish
+from duotomo.io.versions import library_versions
 from duotomo.transforms import Affine, Rigid, Translation
 from tests.io.itk_helpers import moved_by_itk, moved_by_us, points_on, sitk
 from tests.io.saved_helpers import (

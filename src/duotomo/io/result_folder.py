@@ -28,8 +28,8 @@ from duotomo.io.result_index import (
     read_index,
     write_index,
 )
-from duotomo.io.run_fingerprint import library_versions
 from duotomo.io.staging import clear, decide, fresh_draft, publish, staged
+from duotomo.io.versions import library_versions
 from duotomo.methods.registration import reference_to_moving
 from duotomo.methods.result import Result
 from duotomo.methods.settings import Settings
