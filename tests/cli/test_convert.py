@@ -183,7 +183,7 @@ def test_a_damaged_result_is_not_converted(tmp_path: Path) -> None:
     (folder / "volume.nii.gz").write_bytes(b"?")
     ran = duotomo("convert", folder, tmp_path / "v.mha")
     assert ran.code == 2
-    assert "expected volume.nii.gz as it was written; got another SHA-256" in ran.err
+    assert "expected volume.nii.gz as it was written" in ran.err
     assert not (tmp_path / "v.mha").exists()
 
 

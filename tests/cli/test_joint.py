@@ -136,7 +136,7 @@ def test_an_unfinished_run_is_resumed_only_when_asked(
 
     code, output = joint(*options, "--resume")
     assert code == NOT_TRUSTED, output
-    assert "Nothing to resume" in output
+    assert "Finished already" in output
     assert torch.equal(read_result(tmp_path).volume, resumed.volume)
 
 

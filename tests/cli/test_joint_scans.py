@@ -171,10 +171,10 @@ def test_what_runs_again_replaces_what_was_there(scans: tuple[Path, Path], tmp_p
 def test_a_page_that_cannot_be_made_does_not_cost_the_result(
     scans: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(folder: Path) -> Path:
+    def failing(folder: Path) -> str:
         raise DuotomoError("write_page: expected the viewer; got none.")
 
-    monkeypatch.setattr("duotomo.report.page.write_page", failing)
+    monkeypatch.setattr("duotomo.report.page.page_of", failing)
     ran = duotomo("joint", *scans, *QUICK, "--voxel", "6,6,6", "--steps", 1, "--out", tmp_path)
     assert ran.code == NOT_TRUSTED, ran.err
     assert "No page was made: write_page: expected the viewer; got none." in ran.err

@@ -13,6 +13,7 @@ import pydicom
 
 from tests.fuzz.hostile import Category, Fate, Hostile
 from tests.fuzz.samples import SAMPLES
+from tests.io.saved_helpers import reseal
 
 Change = Callable[[Path], None]
 
@@ -33,7 +34,10 @@ def case(
     words = whole.commands[n]
 
     def make(folder: Path) -> None:
-        change(whole.put(folder))
+        path = whole.put(folder)
+        change(path)
+        # Otherwise nothing but the SHA-256 would be tested.
+        reseal(path)
 
     # Of a scan whose geometry cannot be used, info says the rest.
     fate = fate or (Fate.DESCRIBED if words[0] == "info" else Fate.REFUSED)
@@ -89,7 +93,9 @@ def json_edited(change: Callable[[dict[str, Any]], Any]) -> Change:
     def edit(path: Path) -> None:
         content = json.loads(path.read_text())
         change(content)
-        path.write_text(json.dumps(content))
+        if isinstance(content, dict) and "sha256" in content:
+            content["sha256"] = content.pop("sha256")
+        path.write_text(json.dumps(content, indent=1) + "\n")
 
     return edit
 

@@ -17,6 +17,7 @@ import torch
 from tests.fuzz.changes import Change, case, edited, json_edited, replaced
 from tests.fuzz.hostile import Category, Fate, Hostile
 from tests.fuzz.samples import RESULT_COMMANDS, SAMPLES, VIEWS, scan_commands
+from tests.io.saved_helpers import reseal
 
 
 def _link_to(target: str) -> Change:
@@ -74,9 +75,11 @@ def escapes() -> Iterator[Hostile]:
         yield _result_case(f"file {target}", json_edited(lambda c, t=target: c["motions"][0].update(file=t)))
         if isinstance(target, str):
             yield _result_case(f"volume {target}", json_edited(lambda c, t=target: _renamed(c["files"], t)))
-        yield _result_case(
-            f"replaced {target}", json_edited(lambda c, t=target: c.update(replaced=[t])), out=True
-        )
+            yield _result_case(
+                f"further file {target}",
+                json_edited(lambda c, t=target: c["files"].update({t: dict(c["files"]["README.txt"])})),
+                out=True,
+            )
     yield case("result's volume", Category.LINK, "volume", _link_to("../../away/volume.nii.gz"))
     away = "../../away/visit_2_to_reference.tfm"
     yield case("result's motion", Category.LINK, "motion", _link_to(away))
@@ -154,7 +157,9 @@ def _result_case(name: str, change: Change, *, out: bool = False) -> Hostile:
 
     def make(folder: Path) -> None:
         SAMPLES["scan"].put(folder)
-        change(SAMPLES["result"].put(folder))
+        path = SAMPLES["result"].put(folder)
+        change(path)
+        reseal(path)
 
     return Hostile(name=f"result/{name}", category=Category.ESCAPE, words=words, make=make)
 

@@ -72,7 +72,6 @@ def parts() -> Iterator[Hostile]:
         "grid",
         "format",
         "version",
-        "replaced",
         "motions",
         "status",
         "method",

@@ -19,7 +19,7 @@ import pydicom
 import scipy.io
 import tifffile
 
-from tests.fuzz.changes import Change, attribute, case, dicom, edited
+from tests.fuzz.changes import Change, attribute, case, dicom, edited, json_edited
 from tests.fuzz.hostile import Category, Fate, Hostile
 from tests.fuzz.samples import VIEWS
 
@@ -123,6 +123,14 @@ def sizes() -> Iterator[Hostile]:
     ):
         for size in ("1000000 1000000 1000000", "-7 6 3", "0 6 3", "99999999999999999999 6 3"):
             yield case(name, kind, f"sizes {size}", edited(old, f"sizes: {size}"), command=0)
+    for shape in ([10**9] * 3, [2**16] * 3, [-1, 6, 5], [4, 6, 6]):
+        yield case(
+            "result",
+            kind,
+            f"grid {shape}",
+            json_edited(lambda content, shape=shape: content["grid"].update(shape=shape)),
+            command=0,
+        )
     for shape in ((HUGE, 6, 7), (-3, 6, 7), (3, 0, 7), (2**62, 2**62, 2**62), (3, 6, 8)):
         yield case("npy", kind, f"shape {shape}", _npy_shape(*shape))
     for name, array in (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
-import shutil
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -20,7 +23,9 @@ import torch
 import duotomo
 from duotomo.geometry import VolumeGrid
 from duotomo.io import FileError, SavedResult, read_volume, write_volume
+from duotomo.io.result_index import INDEX
 from duotomo.io.run_fingerprint import RunFingerprint
+from duotomo.io.seal import is_sealed, seal
 from duotomo.methods.result import Result
 from duotomo.methods.state import State
 from duotomo.methods.study import Study, Visit
@@ -31,7 +36,7 @@ from tests.cases.scans import arc
 GRID = VolumeGrid.on_detector((4, 6, 5), (1.1, 0.7, 0.3), gap_mm=3.0)
 SEEN = VolumeGrid.on_detector((3, 6, 5), (1.5, 0.7, 0.3), gap_mm=2.5)
 SCAN = arc((6, 7), (0.8, 0.6), n_views=3, degrees=math.degrees(0.5))
-FINGERPRINT = RunFingerprint(study="1", method="simultaneous", settings="2", duotomo="3")
+FINGERPRINT = RunFingerprint(study="1", method="simultaneous", settings="2", duotomo="3", commit="4")
 
 
 def draw(*shape: int, seed: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -164,6 +169,36 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.dtype == other.dtype and one.device == other.device and torch.equal(one, other)
 
 
+@contextmanager
+def edited(path: Path) -> Iterator[Any]:
+    """Give an open HDF5 file of duotomo's, and seal it anew."""
+    with h5py.File(path, "r+") as file:
+        yield file
+    reseal(path)
+
+
+def edited_index(folder: Path, change: Callable[[Any], Any]) -> None:
+    """Change the content of a result's index, and its digest with it."""
+    content = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    last = {"sha256": content.pop("sha256")}
+    changed = change(content) | last
+    (folder / INDEX).write_text(json.dumps(changed, indent=1) + "\n", encoding="utf-8")
+    reseal(folder / INDEX)
+
+
+def reseal(path: Path) -> None:
+    """Let a file that was changed have its own SHA-256: whoever means harm knows how that is made."""
+    if path.is_symlink() or not path.is_file():
+        return
+    if path.name == INDEX:
+        data = path.read_bytes()
+        blank = re.sub(rb'[0-9a-f]{64}(?="\n}\n\Z)', b"0" * 64, data)
+        digest = hashlib.sha256(blank).hexdigest().encode()
+        path.write_bytes(re.sub(rb'[0-9a-f]{64}(?="\n}\n\Z)', digest, data))
+    elif is_sealed(path):
+        seal(path)
+
+
 class KilledError(BaseException):
     """The process is gone."""
 
@@ -194,7 +229,7 @@ def killed_at(call: int, *, after: bool, monkeypatch: pytest.MonkeyPatch) -> Ite
             (os, "fsync"),
             (Path, "unlink"),
             (Path, "mkdir"),
-            (shutil, "rmtree"),
+            (Path, "rmdir"),
         ):
             patch.setattr(owner, name, dying(name, getattr(owner, name)))
         yield calls

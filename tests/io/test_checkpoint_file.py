@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import pytest
@@ -12,6 +14,7 @@ import torch
 
 from duotomo.io import CheckpointFile, FileError, fingerprint
 from duotomo.io.run_fingerprint import RunFingerprint
+from duotomo.io.versions import UNKNOWN
 from duotomo.methods.settings import Settings
 from duotomo.transforms import Affine
 from tests.io.saved_helpers import (
@@ -19,6 +22,7 @@ from tests.io.saved_helpers import (
     GRID,
     KilledError,
     draw,
+    edited,
     killed_at,
     python,
     same_state,
@@ -82,8 +86,8 @@ def test_a_kill_at_any_moment_leaves_the_old_state_or_the_new(
             kept.append(same_state(found, new))
         else:
             break
-    # Written to the disk, renamed, and the unfinished copy looked for; then the folder's names.
-    assert calls == ["fsync", "replace", "unlink", "fsync"]
+    # An older copy removed, written to the disk, renamed, looked for once more; then the folder's names.
+    assert calls == ["unlink", "fsync", "replace", "unlink", "fsync"]
     assert kept == sorted(kept)
     assert {False, True} == set(kept)
 
@@ -91,7 +95,7 @@ def test_a_kill_at_any_moment_leaves_the_old_state_or_the_new(
 def test_leftovers_of_a_kill_do_not_matter(
     file: CheckpointFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(KilledError), killed_at(1, after=False, monkeypatch=monkeypatch):
+    with pytest.raises(KilledError), killed_at(2, after=False, monkeypatch=monkeypatch):
         file.save(state(0))
     assert len(os.listdir(tmp_path)) == 1
     assert file.load() is None
@@ -135,16 +139,10 @@ def test_no_damaged_byte_goes_unnoticed(file: CheckpointFile) -> None:
     file.save(state())
     path = Path(file.path)
     whole = path.read_bytes()
-    n_refused = 0
     for at in range(0, len(whole), 37):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x21]) + whole[at + 1 :])
-        try:
-            found = file.load()
-            assert found is not None
-            assert same_state(found, state()), f"byte {at} of {len(whole)}"
-        except FileError:
-            n_refused += 1
-    assert n_refused > 100
+        with pytest.raises(FileError):
+            file.load()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
@@ -152,9 +150,7 @@ def test_a_truncated_file_is_refused(share: float, file: CheckpointFile) -> None
     file.save(state())
     path = Path(file.path)
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    with pytest.raises(
-        FileError, match=r"CheckpointFile: .*: expected HDF5 that can be read; got: .*complete"
-    ):
+    with pytest.raises(FileError, match=r"CheckpointFile: .*: expected .*; got"):
         file.load()
 
 
@@ -164,6 +160,7 @@ def test_a_truncated_file_is_refused(share: float, file: CheckpointFile) -> None
         ({"study": "9"}, "another study"),
         ({"method": "iterative", "settings": "7"}, "another method and another settings"),
         ({"duotomo": "4"}, "another duotomo"),
+        ({"commit": "5", "torch": "6", "numba": "7"}, "another commit and another torch and another numba"),
     ],
 )
 def test_a_state_of_another_computation_is_refused(
@@ -185,12 +182,84 @@ def test_other_files_are_refused(file: CheckpointFile) -> None:
 
 def test_a_state_that_makes_no_sense_is_refused(file: CheckpointFile) -> None:
     file.save(state())
-    with h5py.File(file.path, "a") as content:
+    with edited(Path(file.path)) as content:
         content.attrs["state"] = "{}"
     with pytest.raises(
-        FileError, match=r"CheckpointFile: .*: expected HDF5 that can be read; got: 'coarsen'"
+        FileError, match=r"CheckpointFile: .*: expected JSON as it was written; got stage: Field required"
     ):
         file.load()
+
+
+@pytest.mark.parametrize(
+    ("change", "at"),
+    [
+        ({"stage": -1}, "stage"),
+        ({"stage": True}, "stage"),
+        ({"coarsen": [1, 2]}, "coarsen"),
+        ({"coarsen": [1, 2, 10**9]}, "coarsen.2"),
+        ({"status": "well"}, "status"),
+        ({"seconds": float("nan")}, "seconds"),
+    ],
+)
+def test_numbers_that_no_state_has_are_refused(change: dict[str, Any], at: str, file: CheckpointFile) -> None:
+    file.save(state())
+    with edited(Path(file.path)) as content:
+        content.attrs["state"] = json.dumps(json.loads(content.attrs["state"]) | change)
+    with pytest.raises(FileError, match=rf"expected JSON as it was written; got {at}: "):
+        file.load()
+
+
+def test_an_unknown_commit_is_no_other_one(file: CheckpointFile) -> None:
+    file.save(state())
+    assert replace(file, fingerprint=replace(FINGERPRINT, commit=UNKNOWN)).load() is not None
+
+
+def test_a_file_that_another_program_has_changed_is_refused(file: CheckpointFile) -> None:
+    file.save(state())
+    with h5py.File(file.path, "r+") as content:
+        content["volumes/0"][0, 0, 0] = 1.0
+    with pytest.raises(FileError, match=r"expected the file as it was written; got another SHA-256"):
+        file.load()
+    whole = Path(file.path).read_bytes()
+    Path(file.path).write_bytes(whole[512:])
+    with pytest.raises(
+        FileError, match=r"expected a SHA-256 before the content, as version 3 has it; got none"
+    ):
+        file.load()
+    Path(file.path).write_bytes(b"D" + whole[1:])
+    with pytest.raises(FileError, match=r"expected the file as it was written; got another SHA-256"):
+        file.load()
+
+
+def test_a_full_disk_keeps_the_last_state(file: CheckpointFile) -> None:
+    """In a process of its own, which a library that cannot close its file would end at exit."""
+    code = """
+import os, resource, sys
+from duotomo.io import CheckpointFile, FileError
+from tests.io.saved_helpers import FINGERPRINT, same_state, state
+file = CheckpointFile(sys.argv[1], FINGERPRINT)
+file.save(state(0))
+size = os.path.getsize(sys.argv[1])
+for most in [size * tenth // 10 for tenth in range(10)]:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+    try:
+        file.save(state(1))
+    except FileError as error:
+        assert "File too large" in str(error), error
+    else:
+        raise SystemExit(f"{most} bytes were enough")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert same_state(file.load(), state(0))
+file.save(state(1))
+assert same_state(file.load(), state(1))
+"""
+    done = python(code, str(file.path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_files_are_for_their_owner_only(file: CheckpointFile) -> None:
+    file.save(state())
+    assert Path(file.path).stat().st_mode & 0o777 == 0o600
 
 
 def test_the_fingerprint_is_that_of_all_that_matters() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from duotomo.io import FileError, ScanOptions, describe, recognise
 from duotomo.io.scan_geometry import MAX_BYTES
 from tests.io.files_of_all_kinds import BENT, KINDS, SECRETS, damaged_dicom, scan, write_all
-from tests.io.saved_helpers import GRID, SCAN
+from tests.io.saved_helpers import GRID, SCAN, edited_index
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +91,9 @@ def test_damaged_files_are_refused(tmp_path: Path, name: str, content: bytes, me
 
 
 def test_a_result_with_another_grid_is_refused(files: Path, tmp_path: Path) -> None:
-    index = json.loads((files / "result" / "result.json").read_text())
-    (tmp_path / "result.json").write_text(json.dumps(index | {"grid": {}}))
-    with pytest.raises(FileError, match=r"describe: .*VolumeGrid"):
+    shutil.copy(files / "result" / "result.json", tmp_path)
+    edited_index(tmp_path, lambda index: index | {"grid": {}})
+    with pytest.raises(FileError, match=r"describe: .*grid\.kind"):
         describe(tmp_path)
 
 

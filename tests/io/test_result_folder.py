@@ -25,8 +25,9 @@ from duotomo.io import (
     write_result,
 )
 from duotomo.io.checkpoint_file import history_from, history_text
-from duotomo.io.durable import STAGING, publish
-from duotomo.io.result_folder import library_versions
+from duotomo.io.result_index import sha256_of
+from duotomo.io.staging import DRAFT, STAGING, publish
+from duotomo.io.versions import library_versions
 from duotomo.transforms import Affine, Rigid, Translation
 from tests.io.itk_helpers import moved_by_itk, moved_by_us, points_on, sitk
 from tests.io.saved_helpers import (
@@ -34,6 +35,7 @@ from tests.io.saved_helpers import (
     SEEN,
     KilledError,
     draw,
+    edited_index,
     history,
     killed_at,
     python,
@@ -54,8 +56,6 @@ FILES = [
     "visit_3_to_reference.tfm",
     "volume.nii.gz",
 ]
-NOT_READ = ("README.txt", "reference_to_visit_2.tfm", "reference_to_visit_3.tfm")
-"""Files that no result is made of when it is read."""
 
 
 def write(folder: Path, written: Any) -> None:
@@ -158,7 +158,7 @@ def test_a_kill_at_any_moment_leaves_the_old_result_or_the_new(
 def test_a_kill_of_the_first_write_leaves_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KilledError), killed_at(12, after=True, monkeypatch=monkeypatch):
         write(tmp_path, result(0))
-    assert os.listdir(tmp_path) == [STAGING]
+    assert os.listdir(tmp_path) == [DRAFT]
     with pytest.raises(FileError, match=r"read_result: expected a result at .*result\.json; got nothing"):
         read_result(tmp_path)
     write(tmp_path, result(1))
@@ -193,7 +193,7 @@ def test_a_reader_whose_files_are_moved_finds_them(tmp_path: Path, monkeypatch: 
     def slow(folder: Path, index: dict[str, Any], file: str) -> Path:
         path = original(folder, index, file)
         if not seen:
-            publish("test", folder, "result.json", index["files"], index["replaced"])
+            publish("test", folder, "result.json", index["files"], [])
         seen.append(file)
         return path
 
@@ -225,7 +225,7 @@ def test_what_was_decided_is_read_from_a_folder_that_nobody_may_change(
     assert sorted(tmp_path.rglob("*")) == before
     # A file of the old result under the same name is not taken for one of the new.
     (tmp_path / STAGING / "volume.nii.gz").unlink()
-    with pytest.raises(FileError, match=r"expected volume\.nii\.gz as it was written; got another SHA-256"):
+    with pytest.raises(FileError, match=r"expected volume\.nii\.gz as it was written"):
         read_result(tmp_path)
 
 
@@ -299,7 +299,7 @@ def test_a_full_disk_leaves_the_old_result(tmp_path: Path, monkeypatch: pytest.M
     assert same_result(read_result(tmp_path), result(0))
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if n not in ("result.json", *NOT_READ)])
+@pytest.mark.parametrize("name", [n for n in FILES if n != "result.json"])
 def test_missing_and_damaged_files_are_named(name: str, tmp_path: Path) -> None:
     write(tmp_path, result())
     path = tmp_path / name
@@ -318,35 +318,34 @@ def _change(**changes: Any) -> Callable[[dict[str, Any]], Any]:
     return lambda index: {**index, **changes}
 
 
+def _grid(**changes: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda index: {**index, "grid": {**index["grid"], **changes}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (
             _change(format="other"),
-            r"expected .*result\.json of format 'duotomo result', version 1 or 2; got 'other'",
+            r"expected .*result\.json of format 'duotomo result', version 1 or 2 or 3; got 'other'",
         ),
         (
-            _change(version=3),
-            r"version 1 or 2; got 'duotomo result', version 3\. Use the duotomo that wrote it",
+            _change(version=4),
+            r"version 1 or 2 or 3; got 'duotomo result', version 4\. Use the duotomo that wrote it",
         ),
         (
             _change(generation="1"),
-            r"as write_result wrote it; got: a generation or a file name that cannot be",
+            r"as write_result wrote it; got: generation: Input should be a valid integer",
         ),
-        (
-            _change(replaced=["../volume.nii.gz"]),
-            r"got: a generation or a file name that cannot be\. Restore",
-        ),
-        (
-            _change(files=[]),
-            r"expected .*result\.json as write_result wrote it; got: .*choose another folder",
-        ),
-        (lambda index: [index], r"expected .*result\.json as write_result wrote it; got: list"),
-        (
-            _change(status="well"),
-            r"expected result\.json as write_result wrote it; got: 'well' is not a valid",
-        ),
-        (_change(grid={}), r"expected result\.json as write_result wrote it; got: .*VolumeGrid"),
+        (_change(files=[]), r"as write_result wrote it; got: files: .*choose another folder"),
+        (_change(status="well"), r"as write_result wrote it; got: status: Input should be"),
+        (_change(grid={}), r"as write_result wrote it; got: grid\.kind: Field required"),
+        (_grid(shape=[10**9] * 3), r"as write_result wrote it; got: grid\.shape\.0: Input should be less"),
+        (_grid(shape=[2**16] * 3), r"as write_result wrote it; got: grid\.shape: .*at most \d+ voxels"),
+        (_grid(shape=[4, 6, 6]), r"expected the grid of result\.json to be that of volume\.nii\.gz"),
+        (_grid(spacing_mm=[1.1, 0.7, 0.31]), r"expected the grid of result\.json to be that of volume"),
+        (_grid(spacing_mm=[0.0, 1.0, 1.0]), r"got: grid\.spacing_mm\.0: Input should be greater than 0"),
+        (_change(seconds=-1.0), r"got: seconds: Input should be greater"),
         (_change(files={}), r"expected result\.json as write_result wrote it; got: 'history'"),
     ],
 )
@@ -354,9 +353,24 @@ def test_an_index_that_makes_no_sense_is_refused(
     change: Callable[[dict[str, Any]], Any], message: str, tmp_path: Path
 ) -> None:
     write(tmp_path, result())
-    path = tmp_path / "result.json"
-    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    edited_index(tmp_path, change)
     with pytest.raises(FileError, match=rf"read_result: .*{message}"):
+        read_result(tmp_path)
+
+
+def test_an_index_that_was_edited_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, result())
+    path = tmp_path / "result.json"
+    path.write_text(path.read_text().replace("step limit", "converged"))
+    with pytest.raises(
+        FileError, match=r"result\.json as write_result .*got: another SHA-256 than at its end"
+    ):
+        read_result(tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text())))
+    with pytest.raises(FileError, match=r"got: no SHA-256 of itself at its end"):
+        read_result(tmp_path)
+    path.write_text(json.dumps([json.loads(path.read_text())]))
+    with pytest.raises(FileError, match=r"expected .*result\.json as write_result wrote it; got: list"):
         read_result(tmp_path)
 
 
@@ -438,20 +452,75 @@ def test_a_result_without_a_study_names_its_grids(tmp_path: Path) -> None:
         write_result(tmp_path, result(), moving_grids=[GRID], settings={})
 
 
-@pytest.mark.parametrize("name", ["..", "", "../elsewhere", "/etc/passwd", "."])
+@pytest.mark.parametrize("name", ["..", "", "../elsewhere", "/etc/passwd", ".", ".hidden"])
 def test_names_that_lead_out_of_the_folder_are_refused(tmp_path: Path, name: str) -> None:
     write_result(tmp_path, result(), study=study(), settings={})
     index = json.loads((tmp_path / "result.json").read_text())
     for changed in (
-        {"replaced": [name]},
-        {"files": {**index["files"], name: {"kind": "volume", "sha256": ""}}},
+        {"files": {**index["files"], name: index["files"]["volume.nii.gz"]}},
         {"motions": [{**index["motions"][0], "file": name}]},
     ):
-        (tmp_path / "result.json").write_text(json.dumps(index | changed))
-        with pytest.raises(FileError, match="a generation or a file name that cannot be"):
+        edited_index(tmp_path, lambda content, changed=changed: content | changed)
+        with pytest.raises(FileError, match=r"got: (files|motions)\..*: String should"):
             read_result(tmp_path)
-        with pytest.raises(FileError, match="a generation or a file name that cannot be"):
+        with pytest.raises(FileError, match=r"got: (files|motions)\..*: String should"):
             write_result(tmp_path, result(), study=study(), settings={})
+
+
+def test_nothing_is_removed_that_was_not_written_here(tmp_path: Path) -> None:
+    """Whatever an older index says: not what has another name, nor what has another content."""
+    write(tmp_path, result())
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "visit_9.nii.gz").write_text("mine")
+    entry = json.loads((tmp_path / "result.json").read_text())["files"]["volume.nii.gz"]
+    notes = entry | {"sha256": sha256_of(tmp_path / "notes.txt")}
+    hostile = {"notes.txt": notes, "visit_9.nii.gz": entry}
+    edited_index(tmp_path, lambda index: index | {"files": index["files"] | hostile, "replaced": [*hostile]})
+    write(tmp_path, replace(result(1), others={}))
+    assert sorted(os.listdir(tmp_path)) == sorted(
+        {*FILES, "notes.txt", "visit_9.nii.gz"} - {"visit_2.nii.gz"}
+    )
+    assert (tmp_path / "notes.txt").read_text() == (tmp_path / "visit_9.nii.gz").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["README.txt", "volume.nii.gz", "result.json"])
+def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(FileError, match=rf"write_result: expected .*{name}.*; got"):
+        write(tmp_path, result())
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "mine")]
+
+
+def test_files_beside_a_result_are_part_of_it(tmp_path: Path) -> None:
+    def beside(draft: Path) -> dict[str, str]:
+        assert same_result(read_result(draft), result())
+        (draft / "report.html").write_text("a page")
+        return {"report.html": "page"}
+
+    write_result(tmp_path, result(), study=study(), settings={}, beside=beside)
+    assert (tmp_path / "report.html").read_text() == "a page"
+    (tmp_path / "report.html").write_text("a pagf")
+    with pytest.raises(FileError, match=r"expected report\.html as it was written; .* duotomo report"):
+        read_result(tmp_path)
+    (tmp_path / "report.html").write_text("another page")
+    with pytest.raises(FileError, match=r"expected report\.html as it was written, 6 bytes; got 12"):
+        read_result(tmp_path)
+
+
+def test_what_fails_beside_a_result_leaves_the_old_one(tmp_path: Path) -> None:
+    def full(draft: Path) -> dict[str, str]:
+        raise FileError("no space")
+
+    write(tmp_path, result(0))
+    with pytest.raises(FileError, match="no space"):
+        write_result(tmp_path, result(1), study=study(), settings={}, beside=full)
+    assert same_result(read_result(tmp_path), result(0))
+    assert sorted(os.listdir(tmp_path)) == FILES
+
+
+def test_all_is_for_its_owner_only(tmp_path: Path) -> None:
+    write(tmp_path, result())
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 
 def test_a_notebook_shows_the_models_of_the_method(tmp_path: Path) -> None:

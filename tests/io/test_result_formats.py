@@ -98,6 +98,6 @@ def test_settings_are_kept_as_plain_values(tmp_path: Path) -> None:
 
 def test_a_folder_in_the_way_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     (tmp_path / "volume.nii.gz").mkdir()
-    with pytest.raises(DuotomoError, match=r"expected a file or nothing at .*volume\.nii\.gz; got a folder"):
+    with pytest.raises(DuotomoError, match=r"expected nothing, or .*volume\.nii\.gz; got a folder"):
         write_result(tmp_path, result(), moving_grids=[GRID], settings={})
     assert [path.name for path in tmp_path.iterdir()] == ["volume.nii.gz"]

@@ -19,7 +19,7 @@ from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_hdf5 import read_scan_hdf5, write_scan
 from duotomo.io.scan_options import Supplied, Values
 from duotomo.io.study_file import write_study
-from tests.io.saved_helpers import SCAN, draw, n_refused, same, study
+from tests.io.saved_helpers import SCAN, draw, edited, n_refused, same, study
 
 FLAT = {
     "none": None,
@@ -115,7 +115,7 @@ def _group(file: h5py.File) -> None:
             r"expected the attribute values of / as 'line integrals' or 'counts'; got 'odd'",
         ),
         (lambda file: file.attrs.__delitem__("values"), r"expected the attribute values of / as .*; got ''"),
-        (_set("version", 7), r"expected version 1 of the format 'duotomo scan'; got 7"),
+        (_set("version", 7), r"expected version 1 or 2 of the format 'duotomo scan'; got 7"),
         (
             _set("format", "duotomo checkpoint"),
             r"expected a file of format 'duotomo scan'; got 'duotomo check",
@@ -152,14 +152,14 @@ def _group(file: h5py.File) -> None:
     ],
 )
 def test_what_is_missing_or_wrong_is_named(change: Change, message: str, path: Path) -> None:
-    with h5py.File(path, "a") as file:
+    with edited(path) as file:
         change(file)
     with pytest.raises(FileError, match=rf"read_scan_hdf5: .*s\.h5: .*{message}"):
         read_scan(path)
 
 
 def test_a_file_that_claims_too_much_is_refused(tmp_path: Path, path: Path) -> None:
-    with h5py.File(path, "a") as file:
+    with edited(path) as file:
         del file["projections"]
         file.create_dataset("projections", shape=(3, 10**6, 10**6), chunks=(1, 100, 100), dtype="f4")
     with pytest.raises(

@@ -169,10 +169,28 @@ def test_unknown_transforms_and_solvers_are_refused_with_those_known() -> None:
     content = settings_to_dict(Settings.plain(Affine)) | {"solver": {"kind": "annealing"}}
     with pytest.raises(DuotomoError, match=r"expected a solver of coupled, alternating; got 'annealing'"):
         settings_from_dict(content)
+    content = settings_to_dict(Settings.plain(Affine)) | {"solver": {"kind": "coupled", "speed": 1}}
     with pytest.raises(
-        DuotomoError, match=r"expected settings as settings_to_dict writes them; got: KeyError"
+        DuotomoError, match=r"expected settings as settings_to_dict writes them; got: TypeError"
     ):
-        settings_from_dict({"version": 2})
+        settings_from_dict(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "at"),
+    [
+        ({"stages": None}, "stages: Input should be a valid list"),
+        ({"stages": [{"coarsen": [1, 1]}]}, "stages.0.coarsen: List should have at least 3"),
+        ({"priors": {"bending": -1.0}}, "priors.bending: Input should be greater"),
+        ({"tolerance": float("inf")}, "tolerance: Input should be less"),
+        ({"initial_guess": "yes"}, "initial_guess: Input should be a valid boolean"),
+        ({"more": 1}, "more: Extra inputs are not permitted"),
+    ],
+)
+def test_values_that_no_settings_have_are_refused(change: dict[str, object], at: str) -> None:
+    content = settings_to_dict(Settings.plain(Affine)) | change
+    with pytest.raises(DuotomoError, match=rf"as settings_to_dict writes them; got {at}"):
+        settings_from_dict(content)
 
 
 def test_a_model_is_no_name() -> None:

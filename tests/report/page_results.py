@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -97,8 +96,5 @@ def save(
     """Write a result, and its quality, into a folder; return the folder."""
     folder.mkdir(exist_ok=True)
     study = random_study(GRID, SCAN, n_visits=len(made.motions) + 1)
-    write_result(folder, made, study=study, settings=settings)
-    if quality is not None:
-        index = json.loads((folder / "result.json").read_text())
-        (folder / "result.json").write_text(json.dumps(index | {"quality": quality}))
+    write_result(folder, made, study=study, settings=settings, quality=quality)
     return folder

@@ -22,6 +22,7 @@ from duotomo.io import FileError
 from duotomo.report import page, page_volumes
 from duotomo.report.page import viewer_part, write_page
 from duotomo.report.page_volumes import coarsening
+from tests.io.saved_helpers import edited_index
 from tests.report.page_results import GRID, LANDMARK, MOVED, body, result, save, spline
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&<!--"
@@ -227,9 +228,8 @@ def test_a_folder_without_a_result_is_refused(tmp_path: Path) -> None:
 
 def test_an_index_that_was_edited_is_refused(tmp_path: Path) -> None:
     folder = save(tmp_path, result())
-    index = json.loads((folder / "result.json").read_text())
-    index["motions"][0]["physical"] = {"translation_mm": ["far"]}
-    (folder / "result.json").write_text(json.dumps(index))
+    physical = {"physical": {"translation_mm": ["far"]}}
+    edited_index(folder, lambda index: index | {"motions": [index["motions"][0] | physical]})
     with pytest.raises(FileError, match=r"expected .*result\.json as write_result wrote it"):
         write_page(folder)
 

@@ -20,10 +20,12 @@ from duotomo.io.result_format import ResultFormat
 
 if TYPE_CHECKING:
     from duotomo.geometry import VolumeGrid
+    from duotomo.io import CheckpointFile
     from duotomo.io.dicom.identity import Identity
+    from duotomo.io.run_fingerprint import RunFingerprint
     from duotomo.methods import Result, Study
 
-PICTURE, SETTINGS = "three_views.png", "settings.toml"
+PICTURE, SETTINGS, PAGE = "three_views.png", "settings.toml", "report.html"
 
 PATHS = ("inputs", "scan", "reference", "moving", "geometry", "deidentify_key")
 """Options that are paths: a file's name may be a patient's."""
@@ -95,16 +97,44 @@ class Run:
 
     @contextmanager
     def folder(self) -> Iterator[None]:
-        """Hold the folder, which is made if it is not there; raise if it has something else in it."""
-        from duotomo.io.durable import locked
+        """Hold the folder, which is made if it is not there; raise if it cannot take a result."""
+        from duotomo.io.durable import check_writable, locked
         from duotomo.io.paths import make_folder
-        from duotomo.io.result_index import has_result, read_index
+        from duotomo.io.result_folder import check_place
 
         make_folder(self._command, self.out, choice="`out`")
         with locked(self._command, self.out):
-            if has_result(self.out):
-                read_index(self._command, self.out)
+            check_writable(self._command, self.out)
+            check_place(self._command, self.out)
             yield
+
+    def finished(self, made_by: RunFingerprint, checkpoint: CheckpointFile) -> int | None:
+        """Return the exit code if the folder holds the result of this computation, and say so; else None.
+
+        Raise if it is that of another one, and no checkpoint is there to go on from.
+        """
+        from duotomo.errors import DuotomoError
+        from duotomo.io import read_result
+        from duotomo.io.result_index import has_result
+
+        if not has_result(self.out):
+            return None
+        saved = read_result(self.out)
+        other = made_by.differing(str(saved.settings.get("fingerprint", "")))
+        if other and Path(checkpoint.path).exists():
+            return None
+        if other:
+            raise DuotomoError(
+                f"expected an unfinished run of this computation in {self.out}; got the result of one with "
+                f"another {' and another '.join(other)}. Leave out --resume to replace it, or choose "
+                f"another folder."
+            )
+        for note in saved.notes:
+            self._talk.progress(f"Note: {note}")
+        self._talk.say(
+            f"Finished already: {self.out} holds the result. Leave out --resume to compute it again."
+        )
+        return self._conclude(saved, saved.quality, checkpoint)
 
     def begin(self, plan: Sequence[str], needed: int, *, remedy: str = "use larger voxels") -> None:
         """Say what is about to be computed; raise if the bytes that it needs are not there."""
@@ -125,15 +155,14 @@ class Run:
         moving_grids: Sequence[VolumeGrid] | None = None,
         identities: Sequence[Identity | None] | None = None,
         agreement: Agreement | None = None,
-        state: Path | None = None,
+        checkpoint: CheckpointFile,
     ) -> int:
         """Write the result and the page, say what came out, and return the exit code.
 
-        agreement: what was compared between the inputs. state: a file with the state in which the method
-        ended.
+        agreement: what was compared between the inputs. checkpoint: of the state in which the method ended,
+        which is not needed then unless it diverged.
         """
         from duotomo.io import write_result
-        from duotomo.solvers import Status
 
         talk, options = self._talk, _options(self._context, keep_paths=False)
         trust = quality.get("trust")
@@ -158,16 +187,22 @@ class Run:
             formats=self.formats,
             identities=self._named(identities, len(result.motions) + 1),
             displacements=True,
+            beside=lambda draft: self._beside(draft, result),
         )
-        page = self._beside(result)
-        beside = [self.out / SETTINGS, self.out / PICTURE, *([] if page is None else [page])]
-        talk.wrote([*written, *beside])
-        talk.finish(
+        talk.wrote(written)
+        return self._conclude(result, quality, checkpoint)
+
+    def _conclude(self, result: Result, quality: Mapping[str, Any], checkpoint: CheckpointFile) -> int:
+        """End with what came out, as JSON if that was asked for, and return the exit code."""
+        from duotomo.solvers import Status
+
+        page, kept = self.out / PAGE, Path(checkpoint.path)
+        self._talk.finish(
             {
                 "status": result.status.value,
                 "reason": result.reason,
                 "out": str(self.out),
-                "page": None if page is None else str(page),
+                "page": str(page) if page.exists() else None,
                 "applications": result.applications,
                 "seconds": result.seconds,
                 "objective": result.history[-1].objective if result.history else None,
@@ -175,11 +210,14 @@ class Run:
             }
         )
         if result.status is Status.DIVERGED:
-            talk.progress(f"Diverged: {result.reason}")
-            kept = "" if state is None else f", the state in {state}"
-            talk.progress(f"The last good volume and motion are in {self.out}{kept}.")
-        failed = result.status in (Status.DIVERGED, Status.BREAKDOWN) or (trust and not trust["trusted"])
-        return NOT_TRUSTED if failed else DONE
+            self._talk.progress(f"Diverged: {result.reason}")
+            state = f", the state in {kept}" if kept.exists() else ""
+            self._talk.progress(f"The last good volume and motion are in {self.out}{state}.")
+        else:
+            checkpoint.remove()
+        trusted = quality.get("trust", {}).get("trusted", True)
+        failed = result.status in (Status.DIVERGED, Status.BREAKDOWN)
+        return DONE if trusted and not failed else NOT_TRUSTED
 
     def _named(
         self, identities: Sequence[Identity | None] | None, n_visits: int
@@ -192,15 +230,16 @@ class Run:
         known = identities or [None] * n_visits
         return [(one or Identity.anonymous()).deidentified(self._pseudonyms) for one in known]
 
-    def _beside(self, result: Result) -> Path | None:
-        """Write the picture, the settings and the page, and return the page's path, if it could be made."""
+    def _beside(self, out: Path, result: Result) -> dict[str, str]:
+        """Write the picture, the settings and, if it can be made, the page; return their kinds."""
         import duotomo
         from duotomo.errors import DuotomoError
         from duotomo.io.durable import durable
+        from duotomo.io.paths import FileError
         from duotomo.report import three_views
-        from duotomo.report.page import write_page
+        from duotomo.report.page import page_of
 
-        where, out = self._command, self.out
+        where, kinds = self._command, {PICTURE: "picture", SETTINGS: "settings"}
         options = _options(self._context, keep_paths=self._saving.keep_paths)
         with durable(where, out / PICTURE) as fresh:
             three_views(fresh, columns={"reconstruction": result.volume}, grid=result.grid, unit="1/mm")
@@ -210,11 +249,16 @@ class Run:
         with durable(where, out / SETTINGS) as fresh:
             fresh.write_text(settings_text(where, options, remarks=remarks), encoding="utf-8")
         try:
-            return write_page(out)
+            text = page_of(out)
+        except FileError:
+            raise
         except DuotomoError as error:
-            # The result is there with a page or without.
+            # Without its viewer, the package makes results all the same.
             self._talk.progress(f"No page was made: {error}")
-            return None
+            return kinds
+        with durable(where, out / PAGE) as fresh:
+            fresh.write_text(text, encoding="utf-8")
+        return {**kinds, PAGE: "page"}
 
 
 def grid_words(grid: VolumeGrid) -> str:

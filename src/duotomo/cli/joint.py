@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duotomo.cli._options import Computing, Permissions, Scans, Talk
+from duotomo.cli._resume import CHECKPOINT, Resume, check_start, keeping
 from duotomo.cli._run import Run, Saving, grid_words
 from duotomo.cli._transform import AUTOMATIC, HELP, parse_transform
 
@@ -27,10 +28,6 @@ class MethodName(Enum):
     SIMULTANEOUS = "simultaneous"
     ITERATIVE = "iterative"
     SEQUENTIAL = "sequential"
-
-
-CHECKPOINT = "checkpoint.h5"
-"""The file in the folder of a result from which a run can go on."""
 
 
 class SolverName(Enum):
@@ -122,9 +119,7 @@ def joint(
             show_default=False,
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where a run was stopped or killed.")
-    ] = False,
+    resume: Resume = False,
 ) -> None:
     """Reconstruct one breast from several visits, and find how it moved between them.
 
@@ -147,16 +142,13 @@ def joint(
     settings, method = estimation.settings(study), estimation.method.value
     with run.folder():
         print_ = fingerprint(study, method=method, settings=settings)
-        kept = run.out / CHECKPOINT
-        checkpoint = CheckpointFile(kept, print_, device=run.device)
+        checkpoint = CheckpointFile(run.out / CHECKPOINT, print_, device=run.device)
+        if resume and (code := run.finished(print_, checkpoint)) is not None:
+            raise typer.Exit(code)
         run.begin(_plan(study, settings, estimation, run.device), memory_bytes(study, settings))
-        _check_start(talk, kept, checkpoint, resume=resume)
-        try:
+        check_start(talk, checkpoint, resume=resume)
+        with keeping(talk, checkpoint):
             result = _solve(talk, study, settings, estimation.method, checkpoint)
-        except KeyboardInterrupt:
-            if kept.exists():
-                talk.say(f"Go on with --resume: {kept} holds the last block of steps.")
-            raise
         checked = quality_of(study, result.volume, result.grid, result.motions)
         quality = checked.to_dict()
         if result.status is not Status.DIVERGED:
@@ -176,10 +168,8 @@ def joint(
             study=study,
             identities=study.identities,
             agreement=study.agreement,
-            state=kept,
+            checkpoint=checkpoint,
         )
-        if result.status is not Status.DIVERGED:
-            checkpoint.remove()
     raise typer.Exit(code)
 
 
@@ -192,26 +182,6 @@ def _plan(study: Study, settings: Settings, estimation: Estimation, device: str)
     solver = "plain" if estimation.plain else type(settings.solver).__name__.lower()
     what = f"Method {estimation.method.value}, transform {estimation.transform}, solver {solver}"
     return [*lines, f"{what}, on {device}; {len(settings.stages)} stages"]
-
-
-def _check_start(talk: Talk, kept: Path, checkpoint: CheckpointFile, *, resume: bool) -> None:
-    """Say from where the run goes on; raise if an unfinished one would be lost."""
-    from duotomo.errors import DuotomoError
-
-    if not kept.exists():
-        if resume:
-            talk.progress("Nothing to resume: starting from the beginning")
-        return
-    if not resume:
-        raise DuotomoError(
-            f"expected a folder without an unfinished run; got {kept}. Pass --resume to go on "
-            f"with it, or choose another folder."
-        )
-    state = checkpoint.load()
-    if state is not None:
-        talk.progress(
-            f"Resuming in stage {state.stage + 1}, after {len(state.history)} steps and {state.seconds:.0f} s"
-        )
 
 
 def _solve(

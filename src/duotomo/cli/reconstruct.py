@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duotomo.cli._options import Computing, Scans, Talk
+from duotomo.cli._resume import CHECKPOINT, Resume, check_start, keeping
 from duotomo.cli._run import Run, Saving, grid_words
 
 if TYPE_CHECKING:
+    from duotomo.io.iterate_file import IterateFile
     from duotomo.methods import Result, Study
     from duotomo.reconstruct import Algorithm
 
@@ -60,13 +62,15 @@ def reconstruct(
     tv_weight: Annotated[
         float | None, typer.Option(min=0, help="Of total variation. Unless given: from the noise.")
     ] = None,
+    resume: Resume = False,
 ) -> None:
     """Reconstruct one visit.
 
     Example: duotomo reconstruct scan.dcm --method sart --voxel 1,0.2,0.2 --out result
     """
     from duotomo.errors import DuotomoError
-    from duotomo.io import fingerprint, read_visits
+    from duotomo.io import CheckpointFile, fingerprint, read_visits
+    from duotomo.io.iterate_file import IterateFile
     from duotomo.methods import quality_of
     from duotomo.methods.sequential import one_visit
     from duotomo.methods.trust import trust_of_run
@@ -86,13 +90,19 @@ def reconstruct(
     algorithm = _algorithm(method, n_steps, tv_weight)
     data, acquisition = study.reference.projections, study.reference.acquisition
     with run.folder():
+        print_ = fingerprint(study, method=method.value, settings=algorithm)
+        checkpoint = CheckpointFile(run.out / CHECKPOINT, print_, device=run.device)
+        if resume and (code := run.finished(print_, checkpoint)) is not None:
+            raise typer.Exit(code)
         plan = [
             f"Volume {grid_words(study.grid)}",
             f"Scan {acquisition.shape} (view, v, u), on {data.device}",
         ]
         numbers = VOLUMES * study.grid.n_voxels + PROJECTIONS * data.numel()
         run.begin(plan, numbers * data.element_size())
-        result = _solve(talk, study, method, algorithm, n_steps)
+        check_start(talk, checkpoint, resume=resume)
+        with keeping(talk, checkpoint):
+            result = _solve(talk, study, method, algorithm, n_steps, IterateFile(checkpoint))
         quality = quality_of(study, result.volume, study.grid).to_dict()
         if method in TO_THE_END and result.status is not Status.DIVERGED:
             quality["trust"] = trust_of_run(result).to_dict()
@@ -100,13 +110,14 @@ def reconstruct(
             result,
             quality=quality,
             settings={
-                "fingerprint": fingerprint(study, method=method.value, settings=algorithm),
+                "fingerprint": print_,
                 "visits": list(found.described),
                 "method": method.value,
                 "python": repr(algorithm),
             },
             study=study,
             identities=[found.identities[visit - 1]],
+            checkpoint=checkpoint,
         )
     raise typer.Exit(code)
 
@@ -125,7 +136,9 @@ def _algorithm(name: AlgorithmName, n_steps: int, tv_weight: float | None) -> Al
     return algorithms[name]
 
 
-def _solve(talk: Talk, study: Study, name: AlgorithmName, algorithm: Algorithm, n_steps: int) -> Result:
+def _solve(
+    talk: Talk, study: Study, name: AlgorithmName, algorithm: Algorithm, n_steps: int, store: IterateFile
+) -> Result:
     """Return the reconstruction as the result of a method without motion."""
     from duotomo.cli._progress import StageProgress
     from duotomo.methods import Result
@@ -140,6 +153,7 @@ def _solve(talk: Talk, study: Study, name: AlgorithmName, algorithm: Algorithm, 
             algorithm=algorithm,
             weights=visit.weights,
             on_step=lambda step: progress.show(replace(step, what=what)),
+            store=store,
         )
     last = solution.history[-1]
     return Result(

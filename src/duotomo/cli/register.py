@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duotomo.cli._options import Computing, Permissions, Talk, VolumeVoxel
+from duotomo.cli._resume import CHECKPOINT, Resume, check_start, keeping
 from duotomo.cli._run import Run, Saving, grid_words
 from duotomo.cli._transform import HELP, parse_transform
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from duotomo.geometry import VolumeGrid
+    from duotomo.io import CheckpointFile
     from duotomo.methods import Result, Settings
 
     Placed = tuple[torch.Tensor, VolumeGrid]
@@ -52,6 +54,7 @@ def register(
     voxel_mm: VolumeVoxel = None,
     steps: Annotated[int, typer.Option(min=1, help="Most steps of every stage.")] = 30,
     bending: Annotated[float | None, typer.Option(min=0, help="Stiffness of a B-spline.")] = None,
+    resume: Resume = False,
 ) -> None:
     """Register one volume to another.
 
@@ -60,7 +63,8 @@ def register(
     import torch
 
     from duotomo.errors import DuotomoError
-    from duotomo.io import read_volume_pair
+    from duotomo.io import CheckpointFile, read_volume_pair
+    from duotomo.io.run_fingerprint import settings_key, volumes_fingerprint
     from duotomo.methods import Priors, Settings
     from duotomo.methods.quality import moved
     from duotomo.methods.trust import trust_of_run
@@ -78,6 +82,12 @@ def register(
     priors = Priors() if bending is None else Priors(bending=bending)
     settings = Settings.staged(grid, model, priors=priors)
     with run.folder():
+        print_ = volumes_fingerprint(
+            [fixed, other], method="register", settings=(misfit.value, steps, settings_key(settings))
+        )
+        checkpoint = CheckpointFile(run.out / CHECKPOINT, print_, device=run.device)
+        if resume and (code := run.finished(print_, checkpoint)) is not None:
+            raise typer.Exit(code)
         n_params = model(moving_grid).n_params
         copies = VOLUMES + (VOLUMES_PER_PARAMETER * n_params if n_params <= FEW_PARAMS else 0)
         run.begin(
@@ -85,7 +95,9 @@ def register(
             4 * copies * max(grid.n_voxels, moving_grid.n_voxels),
             remedy="resample the volumes to larger voxels",
         )
-        result = _solve(talk, fixed, other, settings, misfit, steps)
+        check_start(talk, checkpoint, resume=resume)
+        with keeping(talk, checkpoint):
+            result = _solve(talk, fixed, other, settings, misfit, steps, checkpoint)
         how = moved(result.volume, grid, moving_grid, result.motions[0])
         code = run.finish(
             result,
@@ -96,58 +108,46 @@ def register(
                 "mean_displacement_mm": [how.mean_mm],
                 "largest_displacement_mm": [how.largest_mm],
             },
-            settings={"method": "register", "model": transform, "misfit": misfit.value, "settings": settings},
+            settings={
+                "fingerprint": print_,
+                "method": "register",
+                "model": transform,
+                "misfit": misfit.value,
+                "settings": settings,
+            },
             moving_grids=[moving_grid],
             identities=pair.identities,
             agreement=pair.agreement,
+            checkpoint=checkpoint,
         )
     raise typer.Exit(code)
 
 
 def _solve(
-    talk: Talk, fixed: Placed, other: Placed, settings: Settings, misfit: MisfitName, n_steps: int
+    talk: Talk,
+    fixed: Placed,
+    other: Placed,
+    settings: Settings,
+    misfit: MisfitName,
+    n_steps: int,
+    checkpoint: CheckpointFile,
 ) -> Result:
-    """Return the motion as a result: the reference, and the moving volume brought to it."""
     from duotomo.cli._progress import StageProgress
-    from duotomo.methods import Result, register, resample_to_reference
-    from duotomo.methods.registration import centered_motion, registration_stages
-    from duotomo.methods.schedule import Stage
+    from duotomo.methods.registration import registration_stages
+    from duotomo.methods.registration_run import registered
     from duotomo.objectives import CrossCorrelation, SumOfSquares
-    from duotomo.solvers import History, Step
-    from duotomo.transforms import model_name
 
     (volume, grid), (moving, moving_grid) = fixed, other
-    start = centered_motion(volume, moving, grid=grid, moving_grid=moving_grid)
     work = [(n_steps, float(grid.coarsen(stage.coarsen).n_voxels)) for stage in registration_stages(settings)]
     with StageProgress(talk.console, work) as progress:
-        history = History(lambda: 0, progress.show)
-
-        def note(number: int, stage: Stage, step: Step) -> None:
-            spacing_mm = min(grid.coarsen(stage.coarsen).spacing_mm)
-            history.part(f"{model_name(stage.model)} at {spacing_mm:g} mm", stage=number)(step)
-
-        found = register(
+        return registered(
             volume,
             moving,
             grid=grid,
             moving_grid=moving_grid,
             settings=settings,
-            start=start,
             n_steps=n_steps,
             misfit=SumOfSquares if misfit is MisfitName.SQUARES else CrossCorrelation,
-            on_step=note,
+            on_step=progress.show,
+            checkpoint=checkpoint,
         )
-        seconds = history.seconds
-    registered = resample_to_reference(moving, found.motion, grid=grid, moving_grid=moving_grid)
-    return Result(
-        method="register",
-        grid=grid,
-        volume=volume,
-        others={"visit_2_registered": registered},
-        motions=(found.motion,),
-        status=found.solution.status,
-        reason=found.solution.reason,
-        applications=0,
-        seconds=seconds,
-        history=history.steps,
-    )

@@ -23,8 +23,11 @@ def report(
     Example: duotomo report result
     """
     # Imported here: `duotomo --help` needs none of it.
+    from duotomo.io.result_index import notes_of, read_index
     from duotomo.report.page import write_page
 
+    for note in notes_of(read_index("report", folder)):
+        talk.progress(f"Note: {note}")
     path = write_page(folder, out)
     size_mb = path.stat().st_size / 1e6
     talk.say(f"Wrote {path} ({size_mb:.1f} MB)")

@@ -25,19 +25,20 @@ def view(
     """
     # Imported here: `duotomo --help` needs none of it.
     import webbrowser
-    from threading import Event
 
+    from duotomo.io.result_index import notes_of, read_index
     from duotomo.report.page import page_of
-    from duotomo.report.page_server import PageServer, serving
+    from duotomo.report.page_server import PageServer, doorway, serving, until_interrupted
 
+    for note in notes_of(read_index("view", folder)):
+        talk.progress(f"Note: {note}")
     talk.progress("Making the page")
-    with serving(PageServer(page_of(folder), port=port)) as server:
+    with serving(PageServer(page_of(folder), port=port)) as server, doorway(server.url) as door:
         # Without the address the command is of no use, so --quiet leaves it.
         typer.echo(server.url)
         talk.progress("Ctrl-C stops it")
-        if browser:
-            webbrowser.open(server.url)
-        try:
-            Event().wait()
-        except KeyboardInterrupt:
-            talk.progress("Stopped")
+        with until_interrupted() as wait:
+            if browser:
+                webbrowser.open(door.as_uri())
+            wait()
+        talk.progress("Stopped")

@@ -16,10 +16,11 @@ import torch
 from duotomo.io.hdf5 import FileFormat, numbered, numbers, part, put, put_text, reading, tensor, text, writing
 from duotomo.io.paths import AnyPath, FileError, damage
 from duotomo.io.run_fingerprint import RunFingerprint
+from duotomo.io.schemas import NamesSchema, StateSchema, check_schema
 from duotomo.methods.state import State
 from duotomo.solvers import Status, Step
 
-FORMAT = FileFormat(name="duotomo checkpoint", version=2, older=(1,))
+FORMAT = FileFormat(name="duotomo checkpoint", version=3, older=(1, 2))
 
 _PLAIN = ("stage", "block", "model", "reason", "applications", "seconds")
 _DTYPES: dict[Any, Any] = {int: np.int64, float: np.float64}
@@ -92,6 +93,7 @@ class CheckpointFile:
         with reading(where, self.path, FORMAT) as file:
             self._check(text(file, "fingerprint"))
             plain = json.loads(text(file, "state"))
+            check_schema(StateSchema, plain)
             z, y, x = plain["coarsen"]
             volumes, params = part(file, "volumes"), part(file, "params")
             state = State(
@@ -146,6 +148,7 @@ def _history(group: Any) -> tuple[Step, ...]:
         columns[name] = numbers(group, stored).tolist()
         if kind not in _DTYPES:
             names = json.loads(text(data, "names"))
+            check_schema(NamesSchema, {"names": names})
             columns[name] = [names[index] for index in columns[name]]
     rows = zip(*columns.values(), strict=True)
     return tuple(Step(**dict(zip(columns, row, strict=True))) for row in rows)

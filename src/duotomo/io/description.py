@@ -12,11 +12,13 @@ import torch
 
 from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.io.checkpoint_file import FORMAT as CHECKPOINT
 from duotomo.io.dicom.frames import frame_count, frame_shape
 from duotomo.io.dicom.header import is_dicom
 from duotomo.io.dicom.registration import SPATIAL
 from duotomo.io.displacement import read_displacement
 from duotomo.io.file_kind import FileKind, dicom_header, recognise, sop_class
+from duotomo.io.hdf5 import reading
 from duotomo.io.itk_reader import read_transform
 from duotomo.io.libraries import pydicom
 from duotomo.io.paths import AnyPath, FileError, naming
@@ -65,7 +67,7 @@ def describe(path: AnyPath, options: ScanOptions | None = None) -> dict[str, Any
         FileKind.SCAN: lambda scan: _scan(scan, supplied),
         FileKind.RESULT: _result,
         FileKind.STUDY: _study,
-        FileKind.CHECKPOINT: lambda _: {"holds": "the state of a run, which can go on from there"},
+        FileKind.CHECKPOINT: _checkpoint,
         FileKind.VOLUME: _volume,
         FileKind.TRANSFORM: _transform,
         FileKind.DISPLACEMENT: _displacement,
@@ -187,6 +189,11 @@ def _study(path: Path) -> Facts:
             for visit in study.visits
         ],
     }
+
+
+def _checkpoint(path: Path) -> Facts:
+    with reading(_WHERE, path, CHECKPOINT):
+        return {"holds": "the state of a run, which can go on from there"}
 
 
 def _result(path: Path) -> Facts:

@@ -1,18 +1,10 @@
-"""Files that survive a kill: on disk before they take the place of what was there.
-
-A set of files takes the place of another one so that, whenever that is killed, one of the two is whole. New
-files are written to a hidden folder beside the old ones. The index, written there last and in one step, is
-the decision: from then on the new set counts, and its files are those in the hidden folder and, once moved,
-those under the same names in the folder itself. The index is moved last. What was decided but not all moved
-is read as it lies, and the next writer moves the rest.
-"""
+"""Files that survive a kill, for their owner only: on disk before they take the place of what was there."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,6 +12,9 @@ from duotomo.io.paths import FileError, reason
 
 UNFINISHED = ".unfinished-"
 """Names that start so are files whose writer was killed. The next writer of the same file takes them over."""
+
+OWNER_ONLY = 0o600
+"""Who may read what is written: scans and results are of patients."""
 
 
 @contextmanager
@@ -38,11 +33,13 @@ def durable(where: str, path: Path) -> Iterator[Path]:
     """
     # The suffix stays: libraries choose the format by it.
     fresh = path.with_name(f"{UNFINISHED}{path.name}")
-    if fresh.is_symlink():
-        # Written through, it would change a file elsewhere.
-        fresh.unlink()
     try:
+        # A link that lies there would be written through, to a file elsewhere.
+        fresh.unlink(missing_ok=True)
+        os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNER_ONLY))
         yield fresh
+        # A library may have made the file anew.
+        fresh.chmod(OWNER_ONLY)
         # Otherwise the new name could reach the disk before what it names.
         sync(fresh)
         os.replace(fresh, path)
@@ -52,8 +49,17 @@ def durable(where: str, path: Path) -> Iterator[Path]:
             f"Check that the folder can be written to and that its disk has room."
         ) from error
     finally:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def check_writable(where: str, folder: Path) -> None:
+    """Raise unless files can be written to a folder: that is noticed before a computation, not after."""
+    trial = folder / f"{UNFINISHED}trial"
+    with durable(where, trial) as fresh:
+        fresh.write_bytes(b"duotomo")
+    trial.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
@@ -95,70 +101,3 @@ def locked(where: str, folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-STAGING = f"{UNFINISHED}result"
-
-
-def deciding(folder: Path, index: str) -> Path:
-    """Return where the index that decides lies: beside files still to be moved, or with the rest."""
-    staging = folder / STAGING
-    # A link would lead out of the folder.
-    return staging if (staging / index).is_file() and not staging.is_symlink() else folder
-
-
-def located(folder: Path, name: str, index: str) -> Path:
-    """Return where a file of the set lies now."""
-    staged = deciding(folder, index) / name
-    return staged if staged.is_file() else folder / name
-
-
-def staged(folder: Path, index: str) -> tuple[str, ...]:
-    """Return the names of what was decided and still has to be moved, the index among them."""
-    staging = deciding(folder, index)
-    return () if staging == folder else tuple(sorted(path.name for path in staging.iterdir()))
-
-
-def fresh_staging(where: str, folder: Path) -> Path:
-    """Return an empty folder for a new set of files; what a kill left of an undecided one is removed."""
-    staging = folder / STAGING
-    try:
-        clear(folder)
-        staging.mkdir()
-    except OSError as error:
-        raise FileError(
-            f"{where}: expected to write to {folder}; got: {reason(error)}. Check that the folder can be "
-            f"written to."
-        ) from error
-    return staging
-
-
-def clear(folder: Path) -> None:
-    """Remove the hidden folder with all that is in it."""
-    staging = folder / STAGING
-    if staging.is_symlink() or staging.is_file():
-        staging.unlink()
-    elif staging.is_dir():
-        shutil.rmtree(staging)
-
-
-def publish(where: str, folder: Path, index: str, names: Iterable[str], replaced: Iterable[str]) -> None:
-    """Move the files of a set that was decided to their places, remove older ones, and move the index."""
-    staging, names = folder / STAGING, set(names)
-    try:
-        for name in sorted(names):
-            if (staging / name).is_file():
-                os.replace(staging / name, folder / name)
-        for name in replaced:
-            if name not in names:
-                (folder / name).unlink(missing_ok=True)
-        # Without its files, the index must not be in place after a power failure.
-        sync_folder(folder)
-        os.replace(staging / index, folder / index)
-        sync_folder(folder)
-        clear(folder)
-    except OSError as error:
-        raise FileError(
-            f"{where}: expected to put the files of {staging} in their places; got: {reason(error)}. They "
-            f"are complete: make the folder writable, and write a result there again."
-        ) from error

@@ -1,4 +1,4 @@
-"""HDF5 files of duotomo's own: named kinds, checksums on everything, and errors that say what is missing."""
+"""HDF5 files of duotomo's own: named kinds, a seal over every byte, and errors that say what is missing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from duotomo.io.durable import durable
 from duotomo.io.libraries import H5PY_ERRORS, h5py
 from duotomo.io.paths import AnyPath, FileError, damage, naming, source, target
+from duotomo.io.seal import SIZE, check_seal, is_sealed, seal
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks.hdf5 import checked_read
 
@@ -32,7 +34,7 @@ _FEW = 20
 class FileFormat:
     """What a file says it is: root attributes `format` and `version`.
 
-    version: that is written. older: versions that are read too.
+    version: that is written, with a seal. older: versions that are read too, with a seal or without.
     """
 
     name: str
@@ -45,10 +47,38 @@ def writing(where: str, path: AnyPath, of: FileFormat) -> Iterator[Any]:
     """Give an open HDF5 file, which takes the place of an older one once it is whole and on disk."""
     path = target(where, path, SUFFIXES)
     library = h5py()
-    with durable(where, path) as fresh, library.File(fresh, "w", libver=_LIBVER) as file:
-        put_text(file, "format", of.name)
-        file.attrs["version"] = of.version
-        yield file
+    with durable(where, path) as fresh:
+        with _Unfailing(fresh, "w+") as raw:
+            with library.File(raw, "w", libver=_LIBVER, userblock_size=SIZE) as file:
+                put_text(file, "format", of.name)
+                file.attrs["version"] = of.version
+                yield file
+            if raw.error is not None:
+                raise raw.error
+        seal(fresh)
+
+
+class _Unfailing(FileIO):
+    """A file for HDF5, which cannot close one that fails, and ends the process instead: errors are kept."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        at = 0
+        try:
+            while at < len(view) and self.error is None:
+                at += super().write(view[at:])
+        except OSError as error:
+            self.error = error
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.error = self.error or error
+            return size or 0
 
 
 @contextmanager
@@ -56,13 +86,14 @@ def reading(where: str, path: AnyPath, of: FileFormat) -> Iterator[Any]:
     """Give an open HDF5 file of this format; what goes wrong while it is read is said of the file."""
     path = source(where, path, SUFFIXES)
     with naming(where, path), opened(path) as file:
-        _check_format(file, of)
+        _check_format(file, of, sealed=is_sealed(path))
         yield file
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
     """Give an open HDF5 file of any kind; what goes wrong while it is looked at is said."""
+    check_seal(path)
     with damage(*H5PY_ERRORS, what="HDF5"), h5py().File(path, "r") as file:
         yield file
 
@@ -74,13 +105,9 @@ def stated_format(file: Any) -> str:
 
 
 def put(group: Any, name: str, values: NDArray[Any] | torch.Tensor) -> None:
-    """Write an array, with a checksum for each slice along its first axis."""
+    """Write an array."""
     array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
-    if array.size == 0:
-        group.create_dataset(name, data=array)
-        return
-    chunk = (1, *array.shape[1:]) if array.ndim > 1 else (min(array.size, 1 << 20),)
-    group.create_dataset(name, data=array, chunks=chunk, fletcher32=True)
+    group.create_dataset(name, data=array)
 
 
 def array(group: Any, name: str, axes: Sequence[str]) -> NDArray[Any]:
@@ -117,7 +144,7 @@ def tensor(group: Any, name: str, axes: Sequence[str]) -> torch.Tensor:
 
 def put_text(group: Any, name: str, value: str) -> None:
     """Write an attribute that is text."""
-    # Of fixed length: text of variable length lies where HDF5 keeps no checksum.
+    # Of fixed length, as every other value is.
     encoded = value.encode()
     group.attrs[name] = np.array(encoded, dtype=h5py().string_dtype("utf-8", len(encoded) or 1))
 
@@ -208,7 +235,7 @@ def _at(group: Any, name: str) -> str:
     return f"{group.name.rstrip('/')}/{name}"
 
 
-def _check_format(file: Any, of: FileFormat) -> None:
+def _check_format(file: Any, of: FileFormat, *, sealed: bool) -> None:
     found = text(file, "format") if "format" in file.attrs else None
     if found != of.name:
         came = None if found is None else found[:80]
@@ -218,4 +245,9 @@ def _check_format(file: Any, of: FileFormat) -> None:
         raise FileError(
             f"expected version {' or '.join(map(str, known))} of the format {of.name!r}; got {version}. "
             f"Read it with the duotomo that wrote it."
+        )
+    if version == of.version and not sealed:
+        raise FileError(
+            f"expected a SHA-256 before the content, as version {version} has it; got none. Another program "
+            f"has changed the file: restore it, or write it anew."
         )

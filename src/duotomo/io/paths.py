@@ -42,9 +42,16 @@ def geometries_beside(path: Path, suffixes: Iterable[str]) -> list[Path]:
 
 
 def make_folder(where: str, folder: Path, *, choice: str = "place") -> None:
-    """Make a folder, and those above it, unless it is there. choice: what a person would choose otherwise."""
+    """Make a folder, and those above it, for their owner only, unless it is there.
+
+    choice: what a person would choose otherwise.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        missing = [one for one in (folder, *folder.parents) if not one.exists()]
+        for one in reversed(missing):
+            one.mkdir(mode=0o700, exist_ok=True)
+        # It may be a file, or a link to nowhere.
+        folder.mkdir(exist_ok=True)
     except OSError as error:
         raise FileError(
             f"{where}: expected to make the folder {folder}; got: {reason(error)}. Choose another {choice}, "

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import json
-import platform
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-import duotomo
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.identity import Identity
-from duotomo.io.durable import clear, fresh_staging, publish, staged
 from duotomo.io.paths import AnyPath, FileError
-from duotomo.io.result_files import README, ResultFile, result_files, write_text
+from duotomo.io.result_files import HISTORY, README, VOLUME, ResultFile, result_files, write_text
 from duotomo.io.result_format import ResultFormat, inverse_file, motion_file, readme_text
-from duotomo.io.result_index import INDEX, has_result, read_index, sha256_of, write_index
+from duotomo.io.result_index import (
+    DRAWN,
+    INDEX,
+    entry_of,
+    has_digest,
+    has_result,
+    obsolete_files,
+    read_index,
+    write_index,
+)
+from duotomo.io.staging import clear, decide, fresh_draft, publish, staged
+from duotomo.io.versions import library_versions
 from duotomo.methods.registration import reference_to_moving
 from duotomo.methods.result import Result
 from duotomo.methods.settings import Settings
@@ -32,25 +40,8 @@ FEW = 12
 """Up to so many parameters of a transform, what they mean in mm and degrees is written beside them."""
 
 
-def library_versions() -> dict[str, str]:
-    """Return the versions that a result depends on.
-
-    Returns
-    -------
-    dict of str to str
-        By the name of the library.
-
-    Examples
-    --------
-    >>> sorted(library_versions())
-    ['duotomo', 'numpy', 'python', 'torch']
-    """
-    return {
-        "duotomo": duotomo.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-    }
+Beside = Callable[[Path], Mapping[str, str]]
+"""Called with a folder in which a result is whole; returns the kinds, by name, of files it wrote there."""
 
 
 def write_result(
@@ -65,6 +56,7 @@ def write_result(
     formats: Sequence[ResultFormat] = (),
     identities: Sequence[Identity | None] | None = None,
     displacements: bool = False,
+    beside: Beside | None = None,
 ) -> list[Path]:
     """Write volumes as NIfTI, motions and their inverses for ITK, the history, and what explains them.
 
@@ -94,6 +86,9 @@ def write_result(
     displacements : bool
         Also write what each motion does to the voxels of its visit, on a coarser grid where there are more
         than about two million.
+    beside : callable, optional
+        Called with a folder in which the result is already whole, such as to draw a page of it; the kinds,
+        by name, of the files that it wrote there, which become part of the result.
 
     Returns
     -------
@@ -103,17 +98,13 @@ def write_result(
     Raises
     ------
     FileError
-        If the folder is not there, a file cannot be written, or a result of a later version is there.
+        If the folder is not there, a file cannot be written, or something else has the name of one.
     """
     where = "write_result"
     folder = Path(folder)
     if not folder.is_dir():
         raise FileError(f"{where}: expected a folder at {folder}; got none. Make it first.")
-    older: dict[str, Any] = {"generation": 0, "files": {}, "replaced": []}
-    if has_result(folder):
-        older = read_index(where, folder)
-        if staged(folder, INDEX):
-            publish(where, folder, INDEX, older["files"], older["replaced"])
+    older = _completed(where, folder)
     inverses = [_inverse(motion, result.grid) for motion in result.motions]
     files = result_files(
         where,
@@ -126,9 +117,9 @@ def write_result(
     )
     explain = partial(write_text, text=readme_text(result, files))
     files[README] = ResultFile(kind="readme", about="this text", write=explain)
-    _check_places(where, folder, files)
+    _check_places(where, folder, files, older)
     content = {
-        "generation": older["generation"] + 1,
+        "generation": 1 if older is None else older["generation"] + 1,
         "method": result.method,
         "status": result.status.value,
         "reason": result.reason,
@@ -142,21 +133,67 @@ def write_result(
         "quality": dict(quality or {}),
         "settings": settings if isinstance(settings, Settings) else dict(settings),
         "versions": dict(library_versions() if versions is None else versions),
-        "replaced": list(older["files"]),
     }
-    staging = fresh_staging(where, folder)
-    try:
+
+    def write(draft: Path) -> dict[str, Any]:
         entries = {}
         for name, file in files.items():
-            file.write(staging / name)
-            entries[name] = {"kind": file.kind, "sha256": sha256_of(staging / name)}
-        write_index(where, staging, {**content, "files": entries})
-    except Exception:
-        # What could not be written whole is in nobody's way; the older result is as it was.
-        clear(folder)
-        raise
-    publish(where, folder, INDEX, entries, content["replaced"])
+            file.write(draft / name)
+            entries[name] = entry_of(file.kind, draft / name)
+        write_index(where, draft, {**content, "files": entries})
+        if beside is not None:
+            entries |= {name: entry_of(kind, draft / name) for name, kind in beside(draft).items()}
+            write_index(where, draft, {**content, "files": entries})
+        return entries
+
+    entries = _replace(where, folder, write)
     return [folder / name for name in (INDEX, *entries)]
+
+
+def write_drawn(where: str, folder: Path, name: str, *, kind: str, write: Callable[[Path], None]) -> None:
+    """Write a file that is drawn from the result in a folder, and name it in the index, in one step.
+
+    Before version 3 the index did not name such files.
+    """
+    index = _completed(where, folder)
+    if index is None or not has_digest(index):
+        write(folder / name)
+        return
+    kept = {key: value for key, value in index.items() if key not in ("format", "version", "sha256")}
+    kept["generation"] += 1
+
+    def rewrite(draft: Path) -> dict[str, Any]:
+        write(draft / name)
+        entries = index["files"] | {name: entry_of(kind, draft / name)}
+        write_index(where, draft, {**kept, "files": entries})
+        return dict(entries)
+
+    _replace(where, folder, rewrite)
+
+
+def _completed(where: str, folder: Path) -> dict[str, Any] | None:
+    """Return the index of the result in a folder, once what a kill left to be moved is in its place."""
+    if not has_result(folder):
+        return None
+    index = read_index(where, folder)
+    if staged(folder, INDEX):
+        publish(where, folder, INDEX, index["files"], obsolete_files(where, folder, index["files"]))
+    return index
+
+
+def _replace(where: str, folder: Path, write: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    """Let what is written to a draft take its place; return the entries of all files of the result."""
+    draft = fresh_draft(where, folder)
+    try:
+        entries = write(draft)
+        decide(where, folder)
+    except (Exception, KeyboardInterrupt):
+        # What could not be written whole is in nobody's way; the older result is as it was.
+        with suppress(OSError):
+            clear(draft)
+        raise
+    publish(where, folder, INDEX, entries, obsolete_files(where, folder, entries))
+    return entries
 
 
 def _moving_grids(
@@ -178,11 +215,24 @@ def _inverse(motion: Motion, grid: VolumeGrid) -> Inverse:
         return reference_to_moving(Motion(motion.transform, motion.params.detach().cpu()), grid=grid)
 
 
-def _check_places(where: str, folder: Path, files: Mapping[str, ResultFile]) -> None:
+ALWAYS = (f"{VOLUME}.nii.gz", HISTORY, README, *DRAWN)
+"""What every result of a command has."""
+
+
+def check_place(where: str, folder: Path) -> None:
+    """Raise unless a result can be written to a folder: that is noticed before a computation, not after."""
+    _check_places(where, folder, ALWAYS, read_index(where, folder) if has_result(folder) else None)
+
+
+def _check_places(where: str, folder: Path, files: Iterable[str], older: Mapping[str, Any] | None) -> None:
+    """Raise if a folder, or a file that no result wrote, has the name of one of the files."""
+    known = () if older is None else (INDEX, *older["files"], *DRAWN)
     for name in (INDEX, *files):
-        if (folder / name).is_dir():
+        came = "a folder" if (folder / name).is_dir() else "a file that is of no result there"
+        if (folder / name).is_dir() or ((folder / name).exists() and name not in known):
             raise FileError(
-                f"{where}: expected a file or nothing at {folder / name}; got a folder. Move it away."
+                f"{where}: expected nothing, or a file of an older result, at {folder / name}; got {came}. "
+                f"Move it away."
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -31,6 +32,23 @@ def inverse_file(visit: int) -> str:
     return f"reference_to_visit_{visit}.tfm"
 
 
+_OURS = re.compile(
+    r"(volume|visit_\d+(_registered)?)\.(nii\.gz|mha|nrrd|dcm)"
+    r"|visit_\d+_to_reference(\.tfm|\.dcm|_displacement\.nii\.gz)|reference_to_visit_\d+\.tfm"
+    r"|history\.csv|README\.txt|settings\.toml|three_views\.png|report\.html"
+    r"|(transform|displacement)_\d+\.(tfm|nii\.gz)"
+)
+
+
+def is_ours(name: str) -> bool:
+    """Return whether duotomo gives this name to a file of a result; version 1 had some others.
+
+    >>> [is_ours(name) for name in ("visit_2.nii.gz", "report.html", "notes.txt", "../volume.nii.gz")]
+    [True, True, False, False]
+    """
+    return _OURS.fullmatch(name) is not None
+
+
 def readme_text(result: Result, files: Mapping[str, ResultFile]) -> str:
     """Return the text for a result with these files, by name."""
     width = max(map(len, files))
@@ -41,7 +59,7 @@ def readme_text(result: Result, files: Mapping[str, ResultFile]) -> str:
         "Volumes are linear attenuation in 1/mm. Millimetres, LPS for ITK and DICOM, RAS for NIfTI.",
         "",
         *(f"{name:<{width}}  {file.about}" for name, file in files.items()),
-        f"{'result.json':<{width}}  all numbers, the settings, and the SHA-256 of every file",
+        f"{'result.json':<{width}}  all numbers, the settings, and size and SHA-256 of every file",
     ]
     if result.motions:
         lines += ["", *_resampling(files)]

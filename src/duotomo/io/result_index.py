@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from duotomo.errors import DuotomoError
-from duotomo.io.durable import deciding, durable, located
+from duotomo.io.durable import durable
 from duotomo.io.paths import FileError, reason
+from duotomo.io.result_format import is_ours
 from duotomo.io.run_fingerprint import RunFingerprint
+from duotomo.io.schemas import ResultSchema, schema_fault
+from duotomo.io.staging import deciding, located
 from duotomo.methods.settings import Settings
 from duotomo.methods.settings_dict import settings_to_dict
 
 INDEX = "result.json"
-FORMAT, VERSION, OLDER = "duotomo result", 2, (1,)
+FORMAT, VERSION, OLDER = "duotomo result", 3, (1, 2)
 
 MOST_BYTES = 2**28
 """Parameters are in the index, as text: those of a B-spline with millions of them still fit."""
 
 _MOST_DIGITS = 20
+_BLANK = "0" * 64
+_END = re.compile(rb'"sha256": "([0-9a-f]{64})"\n}\n\Z')
+"""How an index with its own digest ends."""
 
 
 def write_index(where: str, folder: Path, content: Mapping[str, Any]) -> None:
-    """Write the index in one step: before, the folder holds what it held, and afterwards this result."""
-    text = json.dumps({"format": FORMAT, "version": VERSION, **content}, indent=1, default=_plain)
+    """Write the index; its last key is the SHA-256 of its own bytes, with zeros for these 64 digits."""
+    named = {"format": FORMAT, "version": VERSION, **content, "sha256": _BLANK}
+    text = json.dumps(named, indent=1, default=_plain) + "\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    start, _, end = text.rpartition(_BLANK)
     with durable(where, folder / INDEX) as fresh:
-        fresh.write_text(text + "\n", encoding="utf-8")
+        fresh.write_text(start + digest + end, encoding="utf-8")
 
 
 def has_result(folder: Path) -> bool:
@@ -39,33 +49,81 @@ def has_result(folder: Path) -> bool:
 def read_index(where: str, folder: Path) -> dict[str, Any]:
     """Return the content of the index, in the form of the present version; raise unless it can be trusted.
 
-    `files`: by the name of each file its `kind` and `sha256`. `motions`: of each moving visit, with the
-    `file` that holds it.
+    `files`: by the name of each file its `kind`, `sha256` and, since version 3, `size`. `motions`: of each
+    moving visit, with the `file` that holds it.
     """
-    path = deciding(folder, INDEX) / INDEX
+    return _read(where, deciding(folder, INDEX) / INDEX)
+
+
+def has_digest(index: Mapping[str, Any]) -> bool:
+    """Return whether an index is of a version that notices damage to itself."""
+    return bool(index["version"] == VERSION)
+
+
+def notes_of(index: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a reader should know of the files of a result."""
+    if has_digest(index):
+        return ()
+    return (f"An earlier version wrote {INDEX}, without a SHA-256 of itself: damage to it may go unnoticed.",)
+
+
+def obsolete_files(where: str, folder: Path, files: Mapping[str, Any]) -> list[str]:
+    """Return the files of the result in a folder that a new one does not replace, and that may be removed.
+
+    These are only files with a name that duotomo gives, and as the older result wrote them. files: of the new
+    result, by name.
+    """
+    if not (folder / INDEX).is_file():
+        return []
+    older = _read(where, folder / INDEX)
+    known = {name: entry["sha256"] for name, entry in older["files"].items() if is_ours(name)}
+    left = [name for name in known if name not in files and (folder / name).is_file()]
+    return [name for name in left if sha256_of(folder / name) == known[name]]
+
+
+DRAWN = ("settings.toml", "three_views.png", "report.html")
+"""What the commands put beside a result."""
+
+
+def _read(where: str, path: Path) -> dict[str, Any]:
     if not path.is_file():
-        raise FileError(f"{where}: expected a result at {folder / INDEX}; got nothing there. Check the path.")
+        raise FileError(f"{where}: expected a result at {path}; got nothing there. Check the path.")
     try:
         if path.stat().st_size > MOST_BYTES:
             raise ValueError(f"a file of more than {MOST_BYTES} bytes")
-        index: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"), parse_int=_whole)
+        data = path.read_bytes()
+        index: dict[str, Any] = json.loads(data.decode("utf-8"), parse_int=_whole)
         found = index["format"], index["version"]
-        if found == (FORMAT, 1):
-            index = _from_version_1(index)
-        if found[0] == FORMAT and found[1] in (*OLDER, VERSION):
-            _check(index)
+        known = found[0] == FORMAT and type(found[1]) is int and found[1] in (*OLDER, VERSION)
+        if known:
+            _check_digest(data, needed=found[1] == VERSION)
+            index = _from_version_1(index) if found[1] == 1 else index
+            if fault := schema_fault(ResultSchema, index):
+                raise ValueError(fault)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FileError(
             f"{where}: expected {path} as write_result wrote it; got: {reason(error)}. "
             f"Restore it, or choose another folder."
         ) from error
-    if found[0] != FORMAT or found[1] not in (*OLDER, VERSION):
-        known = " or ".join(map(str, (*OLDER, VERSION)))
+    if not known:
+        versions = " or ".join(map(str, (*OLDER, VERSION)))
         raise FileError(
-            f"{where}: expected {path} of format {FORMAT!r}, version {known}; got {found[0]!r}, version "
+            f"{where}: expected {path} of format {FORMAT!r}, version {versions}; got {found[0]!r}, version "
             f"{found[1]}. Use the duotomo that wrote it, or choose another folder."
         )
     return index
+
+
+def _check_digest(data: bytes, *, needed: bool) -> None:
+    end = _END.search(data)
+    if end is None:
+        if needed:
+            raise ValueError("no SHA-256 of itself at its end")
+        return
+    start, stop = end.span(1)
+    blank = data[:start] + _BLANK.encode() + data[stop:]
+    if hashlib.sha256(blank).hexdigest() != end[1].decode():
+        raise ValueError("another SHA-256 than at its end")
 
 
 def sha256_of(path: Path) -> str:
@@ -74,15 +132,24 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def entry_of(kind: str, path: Path) -> dict[str, Any]:
+    """Return what the index says of a file."""
+    return {"kind": kind, "size": path.stat().st_size, "sha256": sha256_of(path)}
+
+
 def checked(folder: Path, index: Mapping[str, Any], file: str) -> Path:
     """Return the path of a file in the index; raise unless it is there as it was written."""
-    path = located(folder, file, INDEX)
+    path, entry = located(folder, file, INDEX), index["files"][file]
+    remedy = "Make it anew with duotomo report." if entry["kind"] == "page" else "Restore it."
     if not path.is_file():
-        raise FileError(f"expected the file {file}; got nothing there. Restore it.")
+        raise FileError(f"expected the file {file}; got nothing there. {remedy}")
     if path.resolve().parent not in (folder.resolve(), deciding(folder, INDEX).resolve()):
         raise FileError(f"expected {file} in the folder; got a link out of it. Put the file there.")
-    if sha256_of(path) != index["files"][file]["sha256"]:
-        raise FileError(f"expected {file} as it was written; got another SHA-256. Restore it.")
+    size = path.stat().st_size
+    if entry.get("size", size) != size:
+        raise FileError(f"expected {file} as it was written, {entry['size']} bytes; got {size}. {remedy}")
+    if sha256_of(path) != entry["sha256"]:
+        raise FileError(f"expected {file} as it was written; got another SHA-256. {remedy}")
     return path
 
 
@@ -95,25 +162,10 @@ def name_of(file: str) -> str:
     return file.partition(".")[0]
 
 
-def _check(index: Mapping[str, Any]) -> None:
-    if not isinstance(index["files"], dict) or not isinstance(index["motions"], list):
-        raise TypeError("files or motions that cannot be")
-    # Raises for NaN and infinity.
-    json.dumps(index["motions"], allow_nan=False)
-    names = [*index["replaced"], *index["files"], *(motion["file"] for motion in index["motions"])]
-    # A name with a folder in it would be read, and removed, elsewhere.
-    if not isinstance(index["generation"], int) or not all(map(_is_plain, names)):
-        raise ValueError("a generation or a file name that cannot be")
-
-
 def _whole(digits: str) -> int:
     if len(digits) > _MOST_DIGITS:
         raise ValueError(f"a whole number of {len(digits)} digits")
     return int(digits)
-
-
-def _is_plain(name: str) -> bool:
-    return isinstance(name, str) and Path(name).name == name and name not in ("", "..")
 
 
 def _from_version_1(index: Mapping[str, Any]) -> dict[str, Any]:

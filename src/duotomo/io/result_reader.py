@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,11 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.io.checkpoint_file import history_from
-from duotomo.io.durable import staged
 from duotomo.io.itk_reader import read_transform
 from duotomo.io.paths import AnyPath, FileError, reason
 from duotomo.io.result_files import VOLUME
-from duotomo.io.result_index import INDEX, checked, name_of, read_index
+from duotomo.io.result_index import INDEX, checked, name_of, notes_of, read_index
+from duotomo.io.staging import staged
 from duotomo.io.volume_file import read_volume
 from duotomo.methods.result import Result
 from duotomo.solvers import Status
@@ -41,6 +42,8 @@ class SavedResult(Result):
         Of duotomo and of what it depends on.
     quality : dict
         Checks of the result, as `duotomo.methods.Quality` names them; empty if none were made.
+    notes : tuple of str
+        What a reader should know of the files.
     """
 
     models: tuple[str, ...]
@@ -48,6 +51,7 @@ class SavedResult(Result):
     settings: dict[str, Any] = field(repr=False)
     versions: dict[str, str]
     quality: dict[str, Any] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = ()
 
     def _model_names(self) -> tuple[str, ...]:
         return self.models
@@ -71,11 +75,15 @@ def read_result(folder: AnyPath) -> SavedResult:
     FileError
         Unless every file is there as it was written.
     """
-    where, folder = "read_result", Path(folder)
+    return read_but("read_result", Path(folder))
+
+
+def read_but(where: str, folder: Path, *, but: Collection[str] = ()) -> SavedResult:
+    """Return the result in a folder; but: names of files that are not looked at, for they are replaced."""
     while True:
         waiting, index = staged(folder, INDEX), read_index(where, folder)
         try:
-            found = _read(folder, index)
+            found = _read(folder, index, but)
         except FileError as error:
             # A file that was moved meanwhile, or a result that was replaced, is read anew.
             if _same(where, folder, index) and staged(folder, INDEX) == waiting:
@@ -90,17 +98,15 @@ def _same(where: str, folder: Path, index: Mapping[str, Any]) -> bool:
     return bool(read_index(where, folder)["generation"] == index["generation"])
 
 
-def _read(folder: Path, index: dict[str, Any]) -> SavedResult:
+def _read(folder: Path, index: dict[str, Any], but: Collection[str]) -> SavedResult:
     try:
+        paths = {file: checked(folder, index, file) for file in index["files"] if file not in but}
         grid = VolumeGrid.from_json(json.dumps(index["grid"]))
         kinds = {file: entry["kind"] for file, entry in index["files"].items()}
         history = {kind: file for file, kind in kinds.items()}["history"]
-        read = {
-            name_of(file): read_volume(checked(folder, index, file))
-            for file, kind in kinds.items()
-            if kind == "volume"
-        }
+        read = {name_of(file): read_volume(paths[file]) for file, kind in kinds.items() if kind == "volume"}
         volumes = {name: volume for name, (volume, _) in read.items()}
+        _check_grid(grid, read[VOLUME][1])
         motions = index["motions"]
         return SavedResult(
             method=index["method"],
@@ -108,17 +114,18 @@ def _read(folder: Path, index: dict[str, Any]) -> SavedResult:
             volume=volumes.pop(VOLUME),
             others=volumes,
             grids={name: placed for name, (_, placed) in read.items() if name != VOLUME},
-            motions=tuple(read_transform(checked(folder, index, one["file"]), grid) for one in motions),
+            motions=tuple(read_transform(paths[one["file"]], grid) for one in motions),
             models=tuple(one["model"] for one in motions),
             params=tuple(torch.tensor(one["params"], dtype=torch.float64) for one in motions),
             status=Status(index["status"]),
             reason=index["reason"],
             applications=index["applications"],
             seconds=index["seconds"],
-            history=history_from(checked(folder, index, history).read_text(encoding="utf-8")),
+            history=history_from(paths[history].read_text(encoding="utf-8")),
             settings=index["settings"],
             versions=index["versions"],
             quality=index["quality"],
+            notes=notes_of(index),
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, FileError):
@@ -126,3 +133,14 @@ def _read(folder: Path, index: dict[str, Any]) -> SavedResult:
         raise FileError(
             f"expected {INDEX} as write_result wrote it; got: {reason(error)}. Restore it."
         ) from error
+
+
+def _check_grid(stated: VolumeGrid, found: VolumeGrid) -> None:
+    """Raise unless a grid is that of a volume, whose header has float32 only."""
+    within = zip((*stated.spacing_mm, *stated.center_mm), (*found.spacing_mm, *found.center_mm), strict=True)
+    near = all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-3 * min(stated.spacing_mm)) for a, b in within)
+    if stated.shape != found.shape or not near:
+        raise FileError(
+            f"expected the grid of {INDEX} to be that of {VOLUME}.nii.gz, {found}; got {stated}. "
+            f"Restore both."
+        )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from importlib.metadata import version as installed
 from typing import Any
 
 import torch
 
 import duotomo
+from duotomo.geometry import VolumeGrid
+from duotomo.io.versions import UNKNOWN, commit
 from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Settings
 from duotomo.methods.settings_dict import settings_to_dict
@@ -17,15 +21,18 @@ from duotomo.methods.study import Study
 from duotomo.transforms import BSpline, Model
 from duotomo.transforms.models import LatticeModel, model_name
 
-VERSION = 2
+VERSION = 3
+
+PARTS_2 = ("study", "method", "settings", "duotomo")
+"""What a fingerprint of version 1 or 2 has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFingerprint:
     """What a computation depends on: equal where the result is meant to be.
 
-    Its text is `version=2 study=HASH method=NAME settings=HASH duotomo=VERSION`. The device is left out: a
-    run may go on elsewhere, up to rounding.
+    Its text is `version=3 study=HASH method=NAME settings=HASH duotomo=VERSION commit=HASH torch=VERSION
+    numba=VERSION`. The device is left out: a run may go on elsewhere, up to rounding.
 
     Parameters
     ----------
@@ -35,8 +42,8 @@ class RunFingerprint:
         Its name.
     settings : str
         As `settings_key` returns it.
-    duotomo : str
-        Version of the program.
+    duotomo, commit, torch, numba : str
+        Versions of the program and of what computes for it, and the program's commit, where it is known.
     settings_version_1 : str, optional
         SHA-256 of the `repr` of the settings in version 1; None if that had no such settings.
     """
@@ -45,14 +52,17 @@ class RunFingerprint:
     method: str
     settings: str
     duotomo: str = duotomo.__version__
+    commit: str = field(default_factory=commit)
+    torch: str = str(torch.__version__)
+    numba: str = field(default_factory=lambda: installed("numba"))
     settings_version_1: str | None = None
 
     def __str__(self) -> str:
-        parts = ("study", "method", "settings", "duotomo")
+        parts = (*PARTS_2, "commit", "torch", "numba")
         return " ".join([f"version={VERSION}", *(f"{name}={getattr(self, name)}" for name in parts)])
 
     def differing(self, text: str) -> list[str]:
-        """Return in which parts a fingerprint in a file, of this version or the first one, is another.
+        """Return in which parts a fingerprint in a file, of this version or an earlier one, is another.
 
         Parameters
         ----------
@@ -72,9 +82,12 @@ class RunFingerprint:
         """
         mine = _parts(str(self))
         found = {"version": "1"} | _parts(text)
+        if found["version"] in ("1", "2"):
+            mine = {"version": found["version"]} | {name: mine[name] for name in PARTS_2}
         if found["version"] == "1":
-            mine |= {"version": "1", "settings": self.settings_version_1 or ""}
-            mine["duotomo"] = VERSION_1_DUOTOMO
+            mine |= {"settings": self.settings_version_1 or "", "duotomo": VERSION_1_DUOTOMO}
+        if UNKNOWN in (mine.get("commit"), found.get("commit")):
+            found["commit"] = mine["commit"]
         return [name for name in {**mine, **found} if mine.get(name) != found.get(name)]
 
 
@@ -120,6 +133,30 @@ def fingerprint(study: Study, *, method: str, settings: object) -> RunFingerprin
         settings=settings_key(settings),
         settings_version_1=None if older is None else _sha256(older),
     )
+
+
+def volumes_fingerprint(
+    volumes: Sequence[tuple[torch.Tensor, VolumeGrid]], *, method: str, settings: object
+) -> RunFingerprint:
+    """Return what a computation on volumes depends on; their hash stands for that of a study.
+
+    Parameters
+    ----------
+    volumes : sequence of (torch.Tensor, VolumeGrid)
+        Each (z, y, x), 1/mm, and where it lies.
+    method, settings
+        As for `fingerprint`.
+
+    Returns
+    -------
+    RunFingerprint
+        The same in every process.
+    """
+    data = hashlib.sha256()
+    for volume, grid in volumes:
+        data.update(grid.to_json().encode())
+        _add(data, volume)
+    return RunFingerprint(study=data.hexdigest(), method=method, settings=settings_key(settings))
 
 
 def settings_key(settings: object) -> str:

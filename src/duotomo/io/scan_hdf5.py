@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from duotomo.io.hdf5 import FileFormat, attribute, has, part, put, put_text, rea
 from duotomo.io.paths import AnyPath, FileError, naming
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Values
+from duotomo.io.seal import UNSEALED, is_sealed
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks.hdf5 import checked_read
 
-FORMAT = FileFormat(name="duotomo scan", version=1)
+FORMAT = FileFormat(name="duotomo scan", version=2, older=(1,))
 
 _PER_VIEW = ("source_mm", "detector_center_mm", "u_axis", "v_axis")
 _MOST_VECTOR_BYTES = 2**26
@@ -63,9 +65,7 @@ def write_scan(path: AnyPath, scan: Scan) -> None:
         put(file, "pixel_spacing_mm", np.array(geometry.pixel_spacing_mm))
         put(file, "projections", scan.projections)
         if scan.flat_field is not None:
-            flat = scan.flat_field.detach().cpu().numpy()
-            # HDF5 keeps no checksum of a single number.
-            put(file, "flat_field", flat.reshape(1) if flat.ndim == 0 else flat)
+            put(file, "flat_field", scan.flat_field)
 
 
 def read_scan_hdf5(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Scan:
@@ -102,6 +102,7 @@ def read_scan_hdf5(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Scan:
             flat_field=flat.reshape(()) if flat is not None and flat.numel() == 1 else flat,
             format="duotomo scan (HDF5)",
             thickness_mm=thickness_mm,
+            warnings=() if is_sealed(Path(path)) else (UNSEALED,),
         )
 
 

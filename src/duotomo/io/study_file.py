@@ -12,7 +12,7 @@ from duotomo.io.hdf5 import FileFormat, numbered, part, put, put_text, reading, 
 from duotomo.io.paths import AnyPath, naming
 from duotomo.methods.study import Study, Visit
 
-FORMAT = FileFormat(name="duotomo study", version=1)
+FORMAT = FileFormat(name="duotomo study", version=2, older=(1,))
 
 _AXES = ("view", "v", "u")
 

@@ -21,6 +21,7 @@ from duotomo.io.paths import AnyPath
 from duotomo.io.scan import Scan
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_options import ScanOptions, Values
+from duotomo.io.seal import UNSEALED, is_sealed
 from duotomo.io.study_file import read_study
 from duotomo.methods.study import Study, Visit
 
@@ -95,7 +96,7 @@ def read_visits(
     if not files:
         raise DuotomoError(f"{_WHERE}: expected scans, or a study; got none. Name them, the reference first.")
     if any(map(is_study, files)):
-        return _from_study(files, options, allowed, device)
+        return _from_study(files, options, allowed, device, note)
     read = [
         _line_integrals(path, options, number, len(files), note) for number, path in enumerate(files, start=1)
     ]
@@ -130,7 +131,11 @@ def read_visits(
 
 
 def _from_study(
-    files: Sequence[Path], options: ScanOptions, allowed: Allowed | None, device: torch.device | str
+    files: Sequence[Path],
+    options: ScanOptions,
+    allowed: Allowed | None,
+    device: torch.device | str,
+    note: OnNote,
 ) -> ScannedStudy:
     if len(files) > 1:
         raise DuotomoError(
@@ -146,6 +151,8 @@ def _from_study(
     study = read_study(files[0], device)
     nobody = (None,) * len(study.visits)
     agreement = compare_visits(_WHERE, nobody, [visit.projections for visit in study.visits], allowed)
+    if not is_sealed(files[0]):
+        note(f"Warning: {UNSEALED}")
     return ScannedStudy(
         grid=study.grid,
         visits=study.visits,

@@ -82,6 +82,14 @@ def settings_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model
             f"{_WHERE}: expected settings of version {VERSION}; got version {version!r}. Use the duotomo "
             f"that wrote them, or make them anew."
         )
+    # Imported here: nothing else of the methods needs it.
+    from duotomo.methods.settings_schema import settings_fault
+
+    fault = settings_fault(content)
+    if fault is not None:
+        raise DuotomoError(
+            f"{_WHERE}: expected settings as settings_to_dict writes them; got {fault}. Restore them."
+        )
     try:
         stages = tuple(_stage(stage, models or {}) for stage in content["stages"])
         solver = dict(content["solver"])

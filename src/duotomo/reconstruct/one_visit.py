@@ -9,8 +9,10 @@ from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.objectives import ProjectionMisfit
 from duotomo.operators import Projector
 from duotomo.reconstruct.algorithm import Algorithm
+from duotomo.reconstruct.tv_least_squares import TvLeastSquares
 from duotomo.solvers import Solution
 from duotomo.solvers.history import OnStep
+from duotomo.solvers.iterate import IterateStore
 
 _WHERE = "reconstruct"
 
@@ -24,6 +26,7 @@ def reconstruct(
     weights: torch.Tensor | None = None,
     start: torch.Tensor | None = None,
     on_step: OnStep | None = None,
+    store: IterateStore | None = None,
 ) -> Solution:
     """Reconstruct the volume of one visit: f with `A f = p`, as `algorithm` means it.
 
@@ -43,6 +46,9 @@ def reconstruct(
         Initial guess, (z, y, x) in 1/mm, for algorithms that iterate.
     on_step : callable, optional
         Called with each `Step`.
+    store : IterateStore, optional
+        Keeps iterates of `TvLeastSquares`, from which a run that was killed goes on. The other algorithms
+        take few steps, and start anew.
 
     Returns
     -------
@@ -90,4 +96,6 @@ def reconstruct(
         check_tensor(_WHERE, "start", start, shape=grid.shape, axes=("z", "y", "x"), batch_ok=False)
         check_same(_WHERE, "start", start, device=device, dtype=dtype)
     misfit = ProjectionMisfit(Projector(grid, acquisition), projections, weights)
+    if store is not None and isinstance(algorithm, TvLeastSquares):
+        return algorithm.run(misfit, start, on_step, store)
     return algorithm.run(misfit, start, on_step)

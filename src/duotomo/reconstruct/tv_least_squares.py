@@ -16,6 +16,7 @@ from duotomo.reconstruct.mismatch import model_mismatch, with_mismatch
 from duotomo.reconstruct.noise import KAPPA, estimated_photons, noise_level, total_variation_weight
 from duotomo.solvers import PrimalDual, Solution, Step
 from duotomo.solvers.history import OnStep
+from duotomo.solvers.iterate import IterateStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,17 +72,33 @@ class TvLeastSquares(Algorithm):
 
     @torch.no_grad()
     def run(
-        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
+        self,
+        misfit: ProjectionMisfit,
+        start: torch.Tensor | None = None,
+        on_step: OnStep | None = None,
+        store: IterateStore | None = None,
     ) -> Solution:
-        """Minimise misfit and total variation. Without a start, from zero.
+        """Minimise misfit and total variation. Without a start, from zero; with a store, on from what it has.
 
         Without a tv_weight, the applications that chose it are counted, too.
+
+        Parameters
+        ----------
+        misfit, start, on_step
+            As for `Algorithm.run`.
+        store : IterateStore, optional
+            Keeps iterates of the solver.
+
+        Returns
+        -------
+        Solution
+            Its value is the volume, (z, y, x) in 1/mm.
         """
         grid = projector_of("TvLeastSquares", misfit).grid
         prior = TotalVariation(grid, depth_weight=self.depth_weight)
         solver = PrimalDual(n_steps=self.n_steps, tolerance=self.tolerance)
         if self.tv_weight is not None:
-            return solver.minimise(misfit + self.tv_weight * prior, start, on_step=on_step)
+            return solver.minimise(misfit + self.tv_weight * prior, start, on_step=on_step, store=store)
         # The noise is told from anatomy by the smallest pixels there are.
         noisy, sigma = combine_pixels(*_with_noise(misfit))
         before = noisy.applications
@@ -96,6 +113,7 @@ class TvLeastSquares(Algorithm):
             weighted + tv_weight * prior,
             start,
             on_step=None if on_step is None else lambda step: on_step(dearer(step)),
+            store=store,
         )
         return replace(solution, history=tuple(dearer(step) for step in solution.history))
 

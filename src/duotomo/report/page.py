@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Collection
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from duotomo.errors import DuotomoError
-from duotomo.io import FileError, SavedResult, read_result
-from duotomo.io.durable import durable
+from duotomo.io import FileError, SavedResult
+from duotomo.io.durable import durable, locked
 from duotomo.io.paths import AnyPath, reason, target
+from duotomo.io.result_folder import write_drawn
 from duotomo.io.result_index import INDEX, read_index
+from duotomo.io.result_reader import read_but
 from duotomo.report.page_text import text_html
 from duotomo.report.page_volumes import (
     PageVolumes,
@@ -72,20 +75,29 @@ def write_page(folder: AnyPath, out: AnyPath | None = None) -> Path:
     """
     folder = Path(folder)
     path = target("write_page", folder / PAGE if out is None else out, (".html", ".htm"))
-    text = page_of(folder)
-    with durable("write_page", path) as fresh:
-        fresh.write_text(text, encoding="utf-8")
+    # An older page is replaced, whatever became of it.
+    text = page_of(folder, but=(PAGE,))
+
+    def write(path: Path) -> None:
+        with durable("write_page", path) as fresh:
+            fresh.write_text(text, encoding="utf-8")
+
+    if path.resolve() != (folder / PAGE).resolve():
+        write(path)
+        return path
+    with locked("write_page", folder):
+        write_drawn("write_page", folder, PAGE, kind="page", write=write)
     return path
 
 
-def page_of(folder: AnyPath) -> str:
-    """Return the page of the result in a folder."""
+def page_of(folder: AnyPath, *, but: Collection[str] = ()) -> str:
+    """Return the page of the result in a folder; but: files of it that are not looked at."""
     folder = Path(folder)
-    saved, index = read_result(folder), read_index("write_page", folder)
+    saved, index = read_but("write_page", folder, but=but), read_index("write_page", folder)
     try:
         return page_html(saved, index)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        # Its own words have no checksum: somebody may have edited them.
+        # Before version 3 its own words had no checksum: somebody may have edited them.
         raise FileError(
             f"write_page: expected {folder / INDEX} as write_result wrote it; got: {reason(error)}. "
             f"Restore it."

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+import signal
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 
 from duotomo.errors import DuotomoError
+from duotomo.io.durable import durable
 
 HOST = "127.0.0.1"
 
@@ -46,6 +52,8 @@ class PageServer(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(24)
         try:
             super().__init__((HOST, port), _Handler)
+            # Whoever knocks and leaves does not keep it from closing.
+            self.socket.settimeout(1.0)
         except (OSError, OverflowError) as error:
             raise DuotomoError(
                 f"PageServer: expected `port` {port} of {HOST} to be free; got: {error}. Choose another one, "
@@ -85,6 +93,56 @@ def serving(server: PageServer) -> Iterator[PageServer]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def doorway(url: str) -> Iterator[Path]:
+    """Give a file that leads a browser to an address, for its owner only, until the end.
+
+    What a browser is started with can be seen by everybody on the machine; the address must not be.
+
+    Parameters
+    ----------
+    url : str
+        Where to.
+
+    Yields
+    ------
+    Path
+        Of the file, in a folder of its own.
+    """
+    with TemporaryDirectory(prefix="duotomo-") as folder:
+        path = Path(folder, "open.html")
+        with durable("duotomo view", path) as fresh:
+            fresh.write_text(
+                f'<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+                f'<meta http-equiv="refresh" content="0; url={escape(url)}"><title>duotomo</title>\n',
+                encoding="utf-8",
+            )
+        yield path
+
+
+@contextmanager
+def until_interrupted() -> Iterator[Callable[[], None]]:
+    """Give what returns once Ctrl-C was pressed, whichever thread the system tells of it, and however early.
+
+    Yields
+    ------
+    callable
+        Waits.
+    """
+    stopped: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: stopped.append(number))
+
+    def wait() -> None:
+        # Where another thread gets the signal, this one is not woken.
+        while not stopped:
+            time.sleep(0.1)
+
+    try:
+        yield wait
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class _Handler(BaseHTTPRequestHandler):

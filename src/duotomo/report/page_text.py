@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from duotomo.io import SavedResult
 from duotomo.report.page_charts import course_svg, residual_svg
 from duotomo.report.page_volumes import PageVolumes
-from duotomo.report.page_words import Rows, numbers, physical_rows, quality_checks
+from duotomo.report.page_words import NOTE, CheckLine, Rows, numbers, physical_rows, quality_checks
 
 CITATION = """@software{duotomo,
   title = {duotomo: digital breast tomosynthesis from two visits},
@@ -34,7 +34,7 @@ def text_html(saved: SavedResult, index: Mapping[str, Any], shown: PageVolumes) 
         [
             _alarm(saved.settings),
             _head(saved, shown),
-            _section("Quality checks", _checks(index)),
+            _section("Quality checks", _checks(index, saved.notes)),
             _section("Motion between the visits", _motion(saved, index)),
             _section("Course of the run", _course(saved)),
             _section("Settings", _settings(saved.settings)),
@@ -119,10 +119,10 @@ def _times(*numbers: float) -> str:
     return f" {_BY} ".join(f"{number:.4g}" for number in numbers)
 
 
-def _checks(index: Mapping[str, Any]) -> str:
+def _checks(index: Mapping[str, Any], notes: Sequence[str]) -> str:
+    checks = [*quality_checks(index), *(CheckLine(verdict=NOTE, words=note) for note in notes)]
     lines = [
-        f'<li class="{check.verdict}"><b>{check.verdict}</b> {escape(check.words)}</li>'
-        for check in quality_checks(index)
+        f'<li class="{check.verdict}"><b>{check.verdict}</b> {escape(check.words)}</li>' for check in checks
     ]
     quality = index.get("quality") or {}
     charts = []

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError
+from duotomo.io.durable import durable
+from duotomo.io.paths import make_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -124,9 +126,13 @@ def save(stem: Path, figure: Figure) -> tuple[Path, Path]:
         )
     # Not with_suffix, which would cut "noise_0.5" at its point.
     png, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg"))
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    make_folder("duotomo.report", stem.parent)
     # Ticks are made when drawn, so the style is needed once more.
-    with style.context(["default", _STYLE]):
-        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
-        figure.savefig(svg, format="svg", dpi=DPI, metadata={"Date": None})
+    with (
+        style.context(["default", _STYLE]),
+        durable("duotomo.report", png) as fresh_png,
+        durable("duotomo.report", svg) as fresh_svg,
+    ):
+        figure.savefig(fresh_png, format="png", dpi=DPI, metadata={"Software": None})
+        figure.savefig(fresh_svg, format="svg", dpi=DPI, metadata={"Date": None})
     return png, svg

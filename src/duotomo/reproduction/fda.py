@@ -17,8 +17,8 @@ from duotomo.geometry import VolumeGrid
 from duotomo.io import write_volume
 from duotomo.io.durable import locked
 from duotomo.io.paths import make_folder
-from duotomo.io.result_folder import library_versions
 from duotomo.io.run_fingerprint import settings_key
+from duotomo.io.versions import library_versions
 from duotomo.phantoms import Ellipsoid, Tissue
 from duotomo.phantoms.attenuation import JOHNS_YAFFE_20_KEV_PER_MM
 from duotomo.reconstruct import (

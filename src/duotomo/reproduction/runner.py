@@ -11,8 +11,8 @@ from duotomo.errors import DuotomoError
 from duotomo.io import CheckpointFile, fingerprint, write_result, write_study, write_transform, write_volume
 from duotomo.io.durable import locked
 from duotomo.io.paths import make_folder
-from duotomo.io.result_folder import library_versions
 from duotomo.io.run_fingerprint import settings_key, version_1_repr
+from duotomo.io.versions import library_versions
 from duotomo.methods import Result, settings_to_dict
 from duotomo.reproduction.case import Case
 from duotomo.reproduction.compared_method import ComparedMethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,7 @@ import torch
 
 from duotomo.solvers._checks import check_tolerances
 from duotomo.solvers.history import History, OnStep
-from duotomo.solvers.solution import Solution, Status
+from duotomo.solvers.solution import Solution, Status, Step
 from duotomo.solvers.solver import Goal, Solver
 
 
@@ -50,7 +50,8 @@ class Progress:
 
     applications: as `count` of `History`. tolerance: of the objective's relative decrease in a step.
     gradient_tolerance: of the gradient's norm, relative to the start. window: steps that the decrease is a
-    mean over. warm_up: steps before these, of which a small decrease says nothing.
+    mean over. warm_up: steps before these, of which a small decrease says nothing. earlier: steps of a run
+    that goes on.
     """
 
     def __init__(
@@ -63,15 +64,28 @@ class Progress:
         gradient_tolerance: float = 0.0,
         window: int = 1,
         warm_up: int = 0,
+        earlier: Sequence[Step] = (),
     ) -> None:
         self._window, self._warm_up = window, warm_up
-        self._limit, self._history = n_steps, History(applications, on_step)
+        self._limit = n_steps
+        self._history = History(
+            applications,
+            on_step,
+            earlier=earlier,
+            applications=earlier[-1].applications if earlier else 0,
+            seconds=earlier[-1].seconds if earlier else 0.0,
+        )
         self._tolerance, self._gradient_tolerance = tolerance, gradient_tolerance
 
     @property
     def goes_on(self) -> bool:
         """Whether another step is allowed."""
         return self._history.n_steps < self._limit
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Every step so far."""
+        return self._history.steps
 
     def begin(self, x: torch.Tensor, objective: float, gradient_norm: float) -> Solution | None:
         """Note the start; return the solution if there is nothing to do from it."""

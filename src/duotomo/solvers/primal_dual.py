@@ -11,10 +11,12 @@ from duotomo.errors import DuotomoError
 from duotomo.objectives import Objective, ProjectionMisfit, TotalVariation
 from duotomo.objectives.objective import Sum, Weighted
 from duotomo.operators import Gradient, LinearOperator
+from duotomo.operators.counted import Counted
 from duotomo.solvers._checks import check_data_term, start_or_none
 from duotomo.solvers._progress import Progress
 from duotomo.solvers.history import OnStep
-from duotomo.solvers.solution import Solution, Status
+from duotomo.solvers.iterate import Iterate, IterateStore
+from duotomo.solvers.solution import Solution, Status, Step
 from duotomo.solvers.solver import Solver
 
 _WHERE = "PrimalDual.minimise"
@@ -24,6 +26,9 @@ BALANCE = 0.25
 
 Of breasts at 4 mm voxels and of a scan at 1.6 mm, 0.2 to 0.4 took the fewest steps, 0.1 and 1 some more. It
 is 0.01 and less if both count as they are: then 300 steps are too few."""
+
+_TENSORS = ("x", "image", "p", "back", "q_z", "q_y", "q_x")
+"""Names of what an iterate consists of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +68,7 @@ class PrimalDual(Solver[Objective]):
         start: torch.Tensor | None = None,
         *,
         on_step: OnStep | None = None,
+        store: IterateStore | None = None,
     ) -> Solution:
         """Minimise misfit and total variation over `x >= 0`, from zero if no start is given.
 
@@ -74,25 +80,40 @@ class PrimalDual(Solver[Objective]):
             Initial guess, (z, y, x) in 1/mm; left as it is.
         on_step : callable, optional
             Called with each `Step`.
+        store : IterateStore, optional
+            Keeps iterates; a run goes on from the one there.
+
+        Returns
+        -------
+        Solution
+            Its value is the volume, (z, y, x) in 1/mm.
         """
         misfit, tv_weight, differences = _parts(objective)
         guess = start_or_none(_WHERE, start, misfit)
         counted, data, weights = misfit.operator, misfit.data, misfit.weights
-        progress = Progress(n_steps=self.n_steps, applications=lambda: counted.applications, on_step=on_step)
+        kept = None if store is None else store.load()
+        progress = self._progress(counted, on_step)
         w = torch.ones_like(data) if weights is None else weights
         steps = _Steps(counted, data, w, differences)
         gradient_at_zero = counted.adjoint(w * data)
-        if guess is None:
+        if kept is not None:
+            # What had to be computed once more is not counted again.
+            progress = self._progress(counted, on_step, kept.history)
+            steps.ratio, steps.pace = kept.numbers
+            x, image, p, back, *parts = (kept.tensors[name] for name in _TENSORS)
+            q = tuple(parts)
+        elif guess is None:
             x, image = data.new_zeros(counted.domain), torch.zeros_like(data)
         else:
             x = guess.clamp_min_(0)
             image = counted(x)
-        # At a solution p = w (A x - b).
-        p = w * (image - data)
-        q = tuple(torch.zeros_like(x) for _ in x.shape)
-        back = -gradient_at_zero if guess is None else counted.adjoint(p)
-        if solution := progress.begin(x, _objective(image - data, w, x, differences, tv_weight), 1.0):
-            return solution
+        if kept is None:
+            # At a solution p = w (A x - b).
+            p = w * (image - data)
+            q = tuple(torch.zeros_like(x) for _ in x.shape)
+            back = -gradient_at_zero if guess is None else counted.adjoint(p)
+            if solution := progress.begin(x, _objective(image - data, w, x, differences, tv_weight), 1.0):
+                return solution
         while progress.goes_on:
             tau, sigma, sigma_q = steps.now()
             x_new = torch.addcmul(x, tau, back, value=-1).clamp_min_(0)
@@ -129,7 +150,19 @@ class PrimalDual(Solver[Objective]):
                 reason = f"The primal and the dual residual are below {self.tolerance:g} of the data's."
                 return progress.stop(x, Status.CONVERGED, reason)
             steps.balance(primal, dual)
+            if store is not None and progress.steps[-1].number % store.every == 0:
+                tensors = dict(zip(_TENSORS, (x, image, p, back, *q), strict=True))
+                numbers = steps.ratio, steps.pace
+                store.save(Iterate(tensors=tensors, numbers=numbers, history=progress.steps))
         return progress.out_of_steps(x)
+
+    def _progress(self, counted: Counted, on_step: OnStep | None, earlier: tuple[Step, ...] = ()) -> Progress:
+        return Progress(
+            n_steps=self.n_steps,
+            applications=lambda: counted.applications,
+            on_step=on_step,
+            earlier=earlier,
+        )
 
 
 class _Steps:
@@ -149,23 +182,23 @@ class _Steps:
         self._sigma = torch.where(rows > 0, rows, rows.max()).clamp_min_(1e-30).reciprocal_()
         self._sigma_q = share / (2 * sum(scales)) / (2 * max(scales))
         # The first step is then about as long as one of SIRT, whatever the weights.
-        self._ratio = float((weights * rows).mean(dtype=torch.float64)) or 1.0
-        self._pace = 0.5
+        self.ratio = float((weights * rows).mean(dtype=torch.float64)) or 1.0
+        self.pace = 0.5
 
     def now(self) -> tuple[torch.Tensor, torch.Tensor, float]:
         """Return T, the steps of p and that of q."""
-        return self._tau / self._ratio, self._sigma * self._ratio, self._sigma_q * self._ratio
+        return self._tau / self.ratio, self._sigma * self.ratio, self._sigma_q * self.ratio
 
     def balance(self, primal: float, dual: float) -> None:
         """Lengthen the steps on the side of the larger residual; less and less, so that they settle."""
         if primal > 1.5 * dual:
-            self._ratio *= 1 - self._pace
+            self.ratio *= 1 - self.pace
         elif dual > 1.5 * primal:
-            self._ratio /= 1 - self._pace
+            self.ratio /= 1 - self.pace
         else:
             return
         # Not slower: residuals lag behind the steps; late changes threw runs back that had nearly converged.
-        self._pace *= 0.85
+        self.pace *= 0.85
 
 
 def _parts(objective: Objective) -> tuple[ProjectionMisfit, float, Gradient]:

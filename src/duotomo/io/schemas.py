@@ -1,0 +1,117 @@
+"""What JSON that is read back may hold: looked at before anything is done with it."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from duotomo.io.paths import FileError
+from duotomo.solvers import Status
+
+MOST_VOXELS = 2**36
+"""Of a grid: a breast at 0.02 mm."""
+
+MOST_PARAMS = 2**26
+MOST_VISITS, MOST_FILES = 1000, 10_000
+
+Count = Annotated[int, Field(ge=0, le=2**53)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Words = Annotated[str, Field(max_length=10_000)]
+Sha256 = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
+FileName = Annotated[str, Field(pattern=r"\A[^/\\\x00.][^/\\\x00]*\z", max_length=255)]
+"""In the folder itself: a name with a folder in it, or a hidden one, would be read or removed elsewhere."""
+
+_Side = Annotated[int, Field(ge=1, le=2**16)]
+_Factor = Annotated[int, Field(ge=1, le=2**12)]
+_Edge = Annotated[float, Field(gt=0, le=1e4)]
+_Place = Annotated[float, Field(ge=-1e6, le=1e6)]
+
+
+class _Schema(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+
+
+class _Grid(_Schema):
+    kind: Literal["VolumeGrid"]
+    shape: Annotated[list[_Side], Field(min_length=3, max_length=3)]
+    spacing_mm: Annotated[list[_Edge], Field(min_length=3, max_length=3)]
+    center_mm: Annotated[list[_Place], Field(min_length=3, max_length=3)]
+
+    @field_validator("shape")
+    @classmethod
+    def _few_voxels(cls, shape: list[int]) -> list[int]:
+        if math.prod(shape) > MOST_VOXELS:
+            raise ValueError(f"at most {MOST_VOXELS} voxels")
+        return shape
+
+
+class _File(_Schema):
+    kind: Annotated[str, Field(max_length=40)]
+    sha256: Sha256
+    size: Count | None = None
+
+
+class _Motion(_Schema):
+    visit: Annotated[int, Field(ge=2, le=MOST_VISITS)]
+    file: FileName
+    model: Annotated[str, Field(max_length=200)]
+    params: Annotated[list[float], Field(max_length=MOST_PARAMS)]
+
+
+class ResultSchema(_Schema):
+    """`result.json`, of any version, in the form of the present one."""
+
+    generation: Count
+    method: Annotated[str, Field(max_length=200)]
+    status: Literal[tuple(one.value for one in Status)]  # type: ignore[valid-type]
+    reason: Words
+    grid: _Grid
+    applications: Count
+    seconds: Seconds
+    motions: Annotated[list[_Motion], Field(max_length=MOST_VISITS)]
+    quality: dict[str, Any]
+    settings: dict[str, Any]
+    versions: dict[str, Words]
+    files: Annotated[dict[FileName, _File], Field(max_length=MOST_FILES)]
+
+
+class StateSchema(_Schema):
+    """What a checkpoint says of its state beside the arrays."""
+
+    stage: Annotated[int, Field(ge=0, le=10_000)]
+    block: Annotated[int, Field(ge=0, le=10**7)]
+    coarsen: Annotated[list[_Factor], Field(min_length=3, max_length=3)]
+    model: Annotated[str, Field(max_length=10_000)]
+    status: Literal[tuple(one.value for one in Status)]  # type: ignore[valid-type]
+    reason: Words
+    applications: Count
+    seconds: Seconds
+
+
+class NamesSchema(_Schema):
+    """What steps are called in the history of a checkpoint."""
+
+    names: Annotated[list[Words], Field(max_length=10**6)]
+
+
+def schema_fault(schema: type[BaseModel], content: object) -> str | None:
+    """Return the first key that is not as a schema has it, and how it should be; None if all are.
+
+    >>> schema_fault(NamesSchema, {"names": [1]})
+    'names.0: Input should be a valid string'
+    """
+    try:
+        schema.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"
+    return None
+
+
+def check_schema(schema: type[BaseModel], content: object) -> None:
+    """Raise unless all is as a schema has it."""
+    fault = schema_fault(schema, content)
+    if fault is not None:
+        raise FileError(f"expected JSON as it was written; got {fault}. Restore the file.")
