@@ -23,6 +23,7 @@ from tests.cli.commands import NOT_TRUSTED, duotomo
 from tests.fuzz.crafted import crafted
 from tests.fuzz.samples import GRID, SAMPLES
 from tests.io.itk_helpers import sitk
+from tests.io.saved_helpers import reseal
 
 
 def put(name: str, folder: Path) -> None:
@@ -113,9 +114,10 @@ def test_messages_do_not_speak_to_the_terminal(tmp_path: Path) -> None:
 
 def test_what_is_said_of_a_file_does_not_speak_to_the_terminal(tmp_path: Path) -> None:
     whole = SAMPLES["result"].put(tmp_path)
-    whole.write_text(whole.read_text().replace('"status": "', '"status": "\\u001b[31m\\u202e', 1))
+    whole.write_text(whole.read_text().replace('"method": "', '"method": "\\u001b[31m\\u202e', 1))
+    reseal(whole)
     ran = duotomo("info", tmp_path / "result")
-    assert "status: \\x1b[31m\\u202e" in ran.out
+    assert "method: \\x1b[31m\\u202e" in ran.out
 
 
 def test_archives_are_not_arrays(tmp_path: Path) -> None:

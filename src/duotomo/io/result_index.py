@@ -100,6 +100,8 @@ def _read(where: str, path: Path) -> dict[str, Any]:
             index = _from_version_1(index) if found[1] == 1 else index
             if fault := schema_fault(ResultSchema, index):
                 raise ValueError(fault)
+            # Raises for NaN and infinity.
+            json.dumps(index["motions"], allow_nan=False)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FileError(
             f"{where}: expected {path} as write_result wrote it; got: {reason(error)}. "
