@@ -14,10 +14,11 @@ from duotomo.io.durable import durable
 from duotomo.io.paths import FileError, reason
 from duotomo.io.result_format import is_ours
 from duotomo.io.run_fingerprint import RunFingerprint
-from duotomo.io.schemas import ResultSchema, schema_fault
+from duotomo.io.schemas import ResultSchema
 from duotomo.io.staging import deciding, located
 from duotomo.methods.settings import Settings
 from duotomo.methods.settings_dict import settings_to_dict
+from duotomo.methods.settings_schema import schema_fault
 
 INDEX = "result.json"
 FORMAT, VERSION, OLDER = "duotomo result", 3, (1, 2)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from duotomo.io.paths import FileError
+from duotomo.methods.settings_schema import schema_fault
 from duotomo.solvers import Status
 
 MOST_VOXELS = 2**36
@@ -94,20 +95,6 @@ class NamesSchema(_Schema):
     """What steps are called in the history of a checkpoint."""
 
     names: Annotated[list[Words], Field(max_length=10**6)]
-
-
-def schema_fault(schema: type[BaseModel], content: object) -> str | None:
-    """Return the first key that is not as a schema has it, and how it should be; None if all are.
-
-    >>> schema_fault(NamesSchema, {"names": [1]})
-    'names.0: Input should be a valid string'
-    """
-    try:
-        schema.model_validate(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"
-    return None
 
 
 def check_schema(schema: type[BaseModel], content: object) -> None:

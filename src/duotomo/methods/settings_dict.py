@@ -83,9 +83,9 @@ def settings_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model
             f"that wrote them, or make them anew."
         )
     # Imported here: nothing else of the methods needs it.
-    from duotomo.methods.settings_schema import settings_fault
+    from duotomo.methods.settings_schema import SettingsSchema, schema_fault
 
-    fault = settings_fault(content)
+    fault = schema_fault(SettingsSchema, content)
     if fault is not None:
         raise DuotomoError(
             f"{_WHERE}: expected settings as settings_to_dict writes them; got {fault}. Restore them."

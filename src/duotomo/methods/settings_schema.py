@@ -42,15 +42,15 @@ class SettingsSchema(_Schema):
     central_step: _Weight | None
 
 
-def settings_fault(content: object) -> str | None:
-    """Return the first key that is not as the schema has it, and how it should be; None if all are.
+def schema_fault(schema: type[BaseModel], content: object) -> str | None:
+    """Return the first key that is not as a schema has it, and how it should be; None if all are.
 
-    >>> settings_fault({"version": 2})
+    >>> schema_fault(SettingsSchema, {"version": 2})
     'stages: Field required'
     """
     try:
-        SettingsSchema.model_validate(content)
+        schema.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return f"{'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"
     return None
