@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from threading import Event, Thread
 from urllib.request import ProxyHandler, build_opener
@@ -113,7 +114,7 @@ def test_view_is_interrupted_while_requests_arrive(folder: Path) -> None:
 
     def ask() -> None:
         while not stopped.is_set():
-            with suppress(OSError):
+            with suppress(OSError, HTTPException):
                 get(url)
 
     askers = [Thread(target=ask) for _ in range(4)]
