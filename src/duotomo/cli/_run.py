@@ -16,7 +16,7 @@ from duotomo.cli._errors import DONE, NOT_TRUSTED, as_options
 from duotomo.cli._options import Computing, Deidentifying, Talk
 from duotomo.cli._settings_file import load_settings, settings_text
 from duotomo.io.agreement import Agreement, Allowed
-from duotomo.io.result_format import ResultFormat
+from duotomo.io.result_format import PAGE, PICTURE, SETTINGS, ResultFormat
 
 if TYPE_CHECKING:
     from duotomo.geometry import VolumeGrid
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from duotomo.io.dicom.identity import Identity
     from duotomo.io.run_fingerprint import RunFingerprint
     from duotomo.methods import Result, Study
-
-PICTURE, SETTINGS, PAGE = "three_views.png", "settings.toml", "report.html"
 
 PATHS = ("inputs", "scan", "reference", "moving", "geometry", "deidentify_key")
 """Options that are paths: a file's name may be a patient's."""

@@ -113,8 +113,8 @@ def _run(talk: Talk, words: list[str]) -> int:
 def _show(talk: Talk, out: Path, pair: SimulatedVisits) -> dict[str, Any]:
     """Draw and say what came out beside the truth, and return what --json shows."""
     from duotomo.io import read_result
+    from duotomo.io.result_format import PAGE
     from duotomo.report.comparison import compare_with_truth, draw_comparison
-    from duotomo.report.page import PAGE
 
     found = compare_with_truth(read_result(out / RESULT), pair)
     picture = draw_comparison(out / PICTURE, found)

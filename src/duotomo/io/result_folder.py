@@ -17,9 +17,8 @@ from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.paths import AnyPath, FileError
 from duotomo.io.result_files import HISTORY, README, VOLUME, ResultFile, result_files, write_text
-from duotomo.io.result_format import ResultFormat, inverse_file, motion_file, readme_text
+from duotomo.io.result_format import DRAWN, ResultFormat, inverse_file, motion_file, readme_text
 from duotomo.io.result_index import (
-    DRAWN,
     INDEX,
     entry_of,
     has_digest,

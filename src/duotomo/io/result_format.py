@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from duotomo.methods.result import Result
 
 
+SETTINGS, PICTURE, PAGE = "settings.toml", "three_views.png", "report.html"
+DRAWN = (SETTINGS, PICTURE, PAGE)
+"""What the commands put beside a result."""
+
+
 class ResultFormat(Enum):
     """A format in which `write_result` writes volumes too; DICOM also has the motions."""
 

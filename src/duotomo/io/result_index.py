@@ -82,10 +82,6 @@ def obsolete_files(where: str, folder: Path, files: Mapping[str, Any]) -> list[s
     return [name for name in left if sha256_of(folder / name) == known[name]]
 
 
-DRAWN = ("settings.toml", "three_views.png", "report.html")
-"""What the commands put beside a result."""
-
-
 def _read(where: str, path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileError(f"{where}: expected a result at {path}; got nothing there. Check the path.")

@@ -41,11 +41,14 @@ def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None)
     lattice = _lattice_after(study, settings, coarse)
     if lattice is not None:
         first = _run_all(study, settings, _of_first_model(study, coarse), on_step)
-        begun = [best, replace(_best(first), stage=len(coarse))]
+        # What led to them is counted already.
+        begun = [
+            replace(state, stage=len(coarse), applications=0, seconds=0.0) for state in (best, _best(first))
+        ]
         trial = replace(settings, stages=(*coarse, lattice))
         ended = [Runner(study, trial, on_step=on_step).run(state) for state in begun]
         best = begun[ended.index(_best(ended))]
-        tried = [*tried, *first, *(_cost_since(*pair) for pair in zip(begun, ended, strict=True))]
+        tried = [*tried, *first, *ended]
     return replace(
         best,
         applications=sum(state.applications for state in tried),
@@ -82,12 +85,6 @@ def _run_all(
 def _best(tried: Sequence[State]) -> State:
     finished = [state for state in tried if state.status is not Status.DIVERGED]
     return min(finished, key=lambda state: state.history[-1].objective, default=tried[0])
-
-
-def _cost_since(begun: State, ended: State) -> State:
-    """Return a state with what it cost since another one."""
-    applications, seconds = ended.applications - begun.applications, ended.seconds - begun.seconds
-    return replace(ended, applications=applications, seconds=seconds)
 
 
 def _lattice_after(study: Study, settings: Settings, coarse: tuple[Stage, ...]) -> Stage | None:

@@ -123,14 +123,14 @@ def register(
     check_models(settings)
     for number, stage in enumerate(registration_stages(settings)):
         assert stage.model is not None
-        found = register_once(
-            block_mean(reference, stage.coarsen),
-            block_mean(moving, stage.coarsen),
-            grid=grid.coarsen(stage.coarsen),
-            moving_grid=moving_grid.coarsen(stage.coarsen),
+        found = register_stage(
+            stage,
+            reference,
+            moving,
+            grid=grid,
+            moving_grid=moving_grid,
             transform=stage.model(moving_grid),
             settings=settings,
-            stiffness=stage.stiffness,
             start=start,
             n_steps=n_steps,
             misfit=misfit,
@@ -138,6 +138,36 @@ def register(
         )
         start = found.motion
     return found
+
+
+def register_stage(
+    stage: Stage,
+    reference: torch.Tensor,
+    moving: torch.Tensor,
+    *,
+    grid: VolumeGrid,
+    moving_grid: VolumeGrid,
+    transform: Transform,
+    settings: Settings,
+    start: Motion,
+    n_steps: int,
+    misfit: Misfit,
+    on_step: OnStep | None,
+) -> Registration:
+    """Return the motion of one of the stages of `register`; the volumes and grids are the finest ones."""
+    return register_once(
+        block_mean(reference, stage.coarsen),
+        block_mean(moving, stage.coarsen),
+        grid=grid.coarsen(stage.coarsen),
+        moving_grid=moving_grid.coarsen(stage.coarsen),
+        transform=transform,
+        settings=settings,
+        stiffness=stage.stiffness,
+        start=start,
+        n_steps=n_steps,
+        misfit=misfit,
+        on_step=on_step,
+    )
 
 
 def centered_motion(

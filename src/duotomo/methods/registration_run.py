@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.methods.level import block_mean
 from duotomo.methods.registration import (
     Misfit,
     centered_motion,
     check_models,
-    register_once,
+    register_stage,
     registration_stages,
     resample_to_reference,
 )
@@ -70,19 +69,19 @@ def registered(
     history = History(lambda: 0, on_step, earlier=state.history, seconds=state.seconds)
     for number in range(state.stage, len(stages)):
         stage = stages[number]
-        level = grid.coarsen(stage.coarsen)
-        found = register_once(
-            block_mean(reference, stage.coarsen),
-            block_mean(moving, stage.coarsen),
-            grid=level,
-            moving_grid=moving_grid.coarsen(stage.coarsen),
+        edge_mm = min(grid.coarsen(stage.coarsen).spacing_mm)
+        found = register_stage(
+            stage,
+            reference,
+            moving,
+            grid=grid,
+            moving_grid=moving_grid,
             transform=transforms[number],
             settings=settings,
-            stiffness=stage.stiffness,
             start=motion,
             n_steps=n_steps,
             misfit=misfit,
-            on_step=history.part(f"{model_name(stage.model)} at {min(level.spacing_mm):g} mm", stage=number),
+            on_step=history.part(f"{model_name(stage.model)} at {edge_mm:g} mm", stage=number),
         )
         motion = found.motion
         state = State(

@@ -16,6 +16,7 @@ from duotomo.io import FileError, SavedResult
 from duotomo.io.durable import durable, locked
 from duotomo.io.paths import AnyPath, reason, target
 from duotomo.io.result_folder import write_drawn
+from duotomo.io.result_format import PAGE
 from duotomo.io.result_index import INDEX, read_index
 from duotomo.io.result_reader import read_but
 from duotomo.report.page_text import text_html
@@ -41,8 +42,6 @@ def viewer_part(name: str) -> str:
         )
     return part.read_text(encoding="utf-8")
 
-
-PAGE = "report.html"
 
 CHEST_WALL_LEFT = 1
 """How a page first shows the view from above: quarter turns from the chest wall at the bottom."""
