@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from duotomo.methods import Priors, Study
+from duotomo.methods.blocks import FIRST_STEP, WINDOW, volume_block
 from duotomo.methods.level import Basis
 from duotomo.methods.preconditioner import motion_curvatures
 from duotomo.methods.priors import NO_PRIORS
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import level_of, scales_of
 from duotomo.objectives import Nonnegativity, TotalVariation
+from duotomo.solvers import Lbfgs
 from tests.cases.studies import GRID, shifted, study
 from tests.methods.runs import MODELS
 
@@ -133,3 +135,16 @@ def test_a_study_of_one_visit_has_no_parameters() -> None:
     assert objective.shape == (one.level.grid.n_voxels,)
     expected = one.volume_preconditioner(volume, [])(volume)
     torch.testing.assert_close(preconditioner(volume.flatten()), expected.flatten(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("basis", BASES)
+def test_a_volume_of_voxels_makes_the_papers_own_steps(basis: Basis) -> None:
+    """L-BFGS without a preconditioner, bit for bit; of splines, other steps."""
+    one = problem("rigid", priors=NO_PRIORS, basis=basis)
+    volume, rows = somewhere(one)
+    solver = Lbfgs(
+        n_steps=4, memory=5, tolerance=0.0, window=WINDOW, first_step=FIRST_STEP * float(volume.norm())
+    )
+    plain = solver.minimise(one.of_volume(rows), volume)
+    found = volume_block(one, volume, rows, memory=5, n_steps=4, tolerance=0.0, on_step=None)
+    assert torch.equal(found.volume, plain.value) == (basis == "voxel")

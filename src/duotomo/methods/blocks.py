@@ -47,11 +47,14 @@ def volume_block(
     tolerance: float,
     on_step: OnStep | None,
 ) -> Block:
-    """Update the volume by preconditioned L-BFGS, for fixed motions."""
+    """Update the volume by L-BFGS, for fixed motions; with splines as its basis, preconditioned.
+
+    Of voxels it is the paper's own algorithm, which has no preconditioner.
+    """
     solver = Lbfgs(
         n_steps=n_steps, memory=memory, tolerance=tolerance, window=WINDOW, first_step=_first(volume)
     )
-    precondition = problem.volume_preconditioner(volume, params)
+    precondition = None if problem.level.basis is None else problem.volume_preconditioner(volume, params)
     solution = solver.minimise(problem.of_volume(params), volume, precondition=precondition, on_step=on_step)
     return _block(solution, solution.value, tuple(params))
 
