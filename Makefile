@@ -5,7 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
-INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Wheels whose hashes stand in requirements/, and nothing else: see docs/decisions/0016-supply.md.
+LOCKED := $(PIP) install -qq --require-hashes --no-deps --only-binary :all:
+CORE_LOCKS := $(addprefix -r requirements/,core.txt build.txt $(if $(shell command -v npm),,node.txt))
+# PyPI's PyTorch has no label after its version, and asks for CUDA; a build for CPUs is called 2.13.0+cpu.
+CUDA := $(BIN)/python -c 'from importlib.metadata import version as v; exit("+" not in v("torch"))' \
+	|| $(LOCKED) -r requirements/cuda.txt
+PROJECT := $(PIP) install -qq --no-deps --no-build-isolation -e .
+LOCKS := $(wildcard requirements/*.txt)
 VIEWER := src/duotomo/report/viewer/viewer.js
 OUT ?= out
 
@@ -25,20 +33,26 @@ help: ## list the targets
 $(BIN)/python:
 	@$(PYTHON) -m venv --clear $(VENV)
 
-$(CORE): pyproject.toml constraints.txt hatch_build.py | $(BIN)/python
+$(CORE): pyproject.toml hatch_build.py $(LOCKS) | $(BIN)/python
 	@echo "Installing duotomo into $(VENV) (minutes, the first time)"
-	@$(INSTALL) -e .
+	@$(LOCKED) $(CORE_LOCKS)
+	@$(CUDA)
+	@$(PROJECT)
+	@$(PIP) check > /dev/null || $(PIP) check
 	@touch $@
 
-$(DEV): pyproject.toml constraints.txt hatch_build.py | $(BIN)/python
+$(DEV): pyproject.toml hatch_build.py $(LOCKS) | $(BIN)/python
 	@echo "Installing duotomo and what its developers need into $(VENV) (minutes, the first time)"
-	@$(INSTALL) -e '.[dev]'
+	@$(LOCKED) $(CORE_LOCKS) -r requirements/dev.txt
+	@$(CUDA)
+	@$(PROJECT)
+	@$(PIP) check > /dev/null || $(PIP) check
 	@touch $(CORE) $@
 
 # The installation has built it; here it is built again when its source has changed.
 $(VIEWER): $(wildcard viewer/src/* viewer/*.json viewer/*.mjs) | $(CORE)
 	@echo "Building the viewer of the report page"
-	@$(INSTALL) --no-deps -e .
+	@$(PROJECT)
 
 demo: $(CORE) $(VIEWER) ## two visits of one breast, from simulated scans to the report in out/demo
 	@$(BIN)/duotomo demo --out $(OUT)/demo
