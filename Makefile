@@ -23,7 +23,7 @@ OUT ?= out
 demo test evidence figures: export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers docs viewer bench evidence figures clean
+.PHONY: help demo test check lint types layers docs viewer lock bom dist bench evidence figures clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,15 @@ docs: $(DEV) ## build the documentation into out/site
 
 viewer: $(VIEWER) ## build the viewer of the report page
 
+lock: $(DEV) ## write requirements/ anew: the hashes of what constraints.txt names (needs a network)
+	@$(BIN)/python -m tools.lock
+
+bom: $(DEV) ## write sboms/duotomo.cdx.json anew: the bill of materials of the wheel
+	@$(BIN)/python -m tools.bom
+
+dist: $(DEV) $(VIEWER) ## build a wheel and an sdist into dist
+	@$(BIN)/python -m build --no-isolation
+
 bench: $(DEV) ## time the projector and the warps beside their peers
 	@$(BIN)/python -m benchmarks.projector
 	@$(BIN)/python -m benchmarks.warp
@@ -96,4 +105,4 @@ figures: $(DEV) ## draw the figures of the documentation
 
 clean: ## remove the virtual environment, outputs and caches
 	@rm -rf $(VENV) $(OUT) build dist viewer/node_modules docs/extensions/katex/node_modules $(dir $(VIEWER)) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +
