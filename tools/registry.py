@@ -122,10 +122,8 @@ def _listed(page: str) -> list[Wheel]:
     try:
         with urllib.request.urlopen(page) as answer:
             text = answer.read().decode()
-    except (urllib.error.HTTPError, urllib.error.URLError) as error:
-        if isinstance(error, urllib.error.HTTPError) and error.code != 404:
-            raise
-        if not isinstance(error, urllib.error.HTTPError) and not page.startswith("file:"):
+    except urllib.error.URLError as error:
+        if getattr(error, "code", None) != 404 and not page.startswith("file:"):
             raise
         return []
     links = _LINK.findall(text)

@@ -33,9 +33,7 @@ def installed(name: str) -> list[Requirement]:
 
 def test_every_pin_is_locked_at_its_version_and_nothing_else_is() -> None:
     locked = {name: one.version for part in PARTS for name, one in LOCKS[part].items()}
-    # On Windows only, or before Python 3.11.
-    assert {*pins()} - {*locked} <= {"colorama", "importlib-resources", "pysocks", "sniffio", "tzdata"}
-    assert locked.items() <= pins().items()
+    assert locked == pins()
     assert {name: one.version for name, one in LOCKS[TORCH_CPU].items()} == {
         "torch": f"{pins()['torch']}+cpu"
     }
