@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 LOCKED := $(PIP) install -qq --require-hashes --no-deps --only-binary :all:
 CORE_LOCKS := $(addprefix -r requirements/,core.txt build.txt $(if $(shell command -v npm),,node.txt))
 # PyPI's PyTorch asks for CUDA, gigabytes of it. The build for CPUs, 2.13.0+cpu, is taken where pip is offered it.
-TORCH := $(LOCKED) -q -r requirements/torch-cpu.txt || echo "No PyTorch for CPUs alone is offered: taking PyPI's"
+TORCH := $(LOCKED) -r requirements/torch-cpu.txt 2> /dev/null || echo "No PyTorch for CPUs alone is offered: taking PyPI's"
 CUDA := $(BIN)/python -c 'from importlib.metadata import version as v; exit("+" not in v("torch"))' \
 	|| $(LOCKED) -r requirements/cuda.txt
 PROJECT := $(PIP) install -qq --no-deps --no-build-isolation -e .
