@@ -5,7 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
-INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Wheels whose hashes stand in requirements/, and nothing else: see docs/decisions/0016-supply.md.
+LOCKED := $(PIP) install -qq --require-hashes --no-deps --only-binary :all:
+CORE_LOCKS := $(addprefix -r requirements/,core.txt build.txt $(if $(shell command -v npm),,node.txt))
+# PyPI's PyTorch asks for CUDA, gigabytes of it. The build for CPUs, 2.13.0+cpu, is taken where pip is offered it.
+TORCH := $(LOCKED) -r requirements/torch-cpu.txt 2> /dev/null || echo "No PyTorch for CPUs alone is offered: taking PyPI's"
+CUDA := $(BIN)/python -c 'from importlib.metadata import version as v; exit("+" not in v("torch"))' \
+	|| $(LOCKED) -r requirements/cuda.txt
+PROJECT := $(PIP) install -qq --no-deps --no-build-isolation -e .
+LOCKS := $(wildcard requirements/*.txt)
 VIEWER := src/duotomo/report/viewer/viewer.js
 OUT ?= out
 
@@ -14,7 +23,7 @@ OUT ?= out
 demo test evidence figures: export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers docs viewer bench evidence figures clean
+.PHONY: help demo test check lint types layers docs viewer lock bom dist bench evidence figures clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,20 +34,28 @@ help: ## list the targets
 $(BIN)/python:
 	@$(PYTHON) -m venv --clear $(VENV)
 
-$(CORE): pyproject.toml constraints.txt hatch_build.py | $(BIN)/python
+$(CORE): pyproject.toml hatch_build.py $(LOCKS) | $(BIN)/python
 	@echo "Installing duotomo into $(VENV) (minutes, the first time)"
-	@$(INSTALL) -e .
+	@$(TORCH)
+	@$(LOCKED) $(CORE_LOCKS)
+	@$(CUDA)
+	@$(PROJECT)
+	@$(PIP) check > /dev/null || $(PIP) check
 	@touch $@
 
-$(DEV): pyproject.toml constraints.txt hatch_build.py | $(BIN)/python
+$(DEV): pyproject.toml hatch_build.py $(LOCKS) | $(BIN)/python
 	@echo "Installing duotomo and what its developers need into $(VENV) (minutes, the first time)"
-	@$(INSTALL) -e '.[dev]'
+	@$(TORCH)
+	@$(LOCKED) $(CORE_LOCKS) -r requirements/dev.txt
+	@$(CUDA)
+	@$(PROJECT)
+	@$(PIP) check > /dev/null || $(PIP) check
 	@touch $(CORE) $@
 
 # The installation has built it; here it is built again when its source has changed.
 $(VIEWER): $(wildcard viewer/src/* viewer/*.json viewer/*.mjs) | $(CORE)
 	@echo "Building the viewer of the report page"
-	@$(INSTALL) --no-deps -e .
+	@$(PROJECT)
 
 demo: $(CORE) $(VIEWER) ## two visits of one breast, from simulated scans to the report in out/demo
 	@$(BIN)/duotomo demo --out $(OUT)/demo
@@ -66,6 +83,15 @@ docs: $(DEV) ## build the documentation into out/site
 
 viewer: $(VIEWER) ## build the viewer of the report page
 
+lock: $(DEV) ## write requirements/ anew: the hashes of what constraints.txt names (needs a network)
+	@$(BIN)/python -m tools.lock
+
+bom: $(DEV) ## write sboms/duotomo.cdx.json anew: the bill of materials of the wheel
+	@$(BIN)/python -m tools.bom
+
+dist: $(DEV) $(VIEWER) ## build a wheel and an sdist into dist
+	@$(BIN)/python -m build --no-isolation
+
 bench: $(DEV) ## time the projector and the warps beside their peers
 	@$(BIN)/python -m benchmarks.projector
 	@$(BIN)/python -m benchmarks.warp
@@ -79,4 +105,4 @@ figures: $(DEV) ## draw the figures of the documentation
 
 clean: ## remove the virtual environment, outputs and caches
 	@rm -rf $(VENV) $(OUT) build dist viewer/node_modules docs/extensions/katex/node_modules $(dir $(VIEWER)) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

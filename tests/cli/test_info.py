@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -134,6 +135,33 @@ def test_results_studies_transforms_and_geometries_are_described(tmp_path: Path)
     assert told(tmp_path / "g.json")["n_views"] == 7
     (tmp_path / "grid.json").write_text(GRID.to_json())
     assert told(tmp_path / "grid.json")["shape"] == [16, 16, 16]
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_not_finite_is_null_in_json(number: float, tmp_path: Path) -> None:
+    folder = result_folder(tmp_path / "result")
+    quality = {"noise": [0.5, number], "trust": {"least": number}}
+    as_null = {"noise": [0.5, None], "trust": {"least": None}}
+    result = converged(grid=GRID, volume=torch.rand(GRID.shape), motions=(TURN,))
+    write_result(folder, result, study=tiny_study(), settings={}, quality=quality)
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    # The file, and what is said of one that an earlier version wrote.
+    assert json.loads((folder / "result.json").read_text(), parse_constant=refuse)["quality"] == as_null
+    edited(folder, quality)
+    out = duotomo("info", folder, "--json").out
+    assert json.loads(out, parse_constant=refuse)["quality"] == as_null
+
+
+def edited(folder: Path, quality: dict[str, object]) -> None:
+    """Put numbers into the index of a result as they are, with the SHA-256 that fits."""
+    path = folder / "result.json"
+    content = json.loads(path.read_text()) | {"quality": quality, "sha256": "0" * 64}
+    text = json.dumps(content, indent=1) + "\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(digest.join(text.rsplit("0" * 64, 1)))
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from duotomo import methods
-from duotomo.cli import _run, main
-from duotomo.cli._run import available_bytes
+from duotomo.cli import _memory, main
 from duotomo.io import CheckpointFile, fingerprint, read_result, write_study
 from duotomo.io.durable import locked
 from duotomo.methods import Alternating, Result, Settings, settings_from_dict
@@ -165,7 +164,7 @@ def test_too_little_memory_is_said_before_the_start(
     code, output = joint(study_path, "--out", tmp_path, "--max-memory", "0.0001")
     assert code == 2
     assert "expected to need at most --max-memory 0.0001 GB; got about" in output
-    monkeypatch.setattr(_run, "available_bytes", lambda _: 1000)
+    monkeypatch.setattr(_memory, "available_bytes", lambda _: 1000)
     code, output = joint(study_path, "--out", tmp_path)
     assert code == 2
     assert "of memory on cpu; got 1e-06 GB. Free some, or use larger voxels" in output
@@ -229,22 +228,6 @@ def test_missing_cuda_is_said_not_replaced(study_path: Path, tmp_path: Path) -> 
 def test_a_run_on_the_gpu(study_path: Path, tmp_path: Path) -> None:
     code, output = joint(study_path, "--out", tmp_path, "--device", "cuda", "--transform", "translation")
     assert code == 0, output
-
-
-def test_a_container_leaves_less_memory_than_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_run, "GROUP", tmp_path)
-    whole = available_bytes("cpu")
-    assert whole > 2**20
-    (tmp_path / "memory.max").write_text("1048576\n")
-    (tmp_path / "memory.current").write_text("600000\n")
-    (tmp_path / "memory.stat").write_text("anon 7\ninactive_file 100000\n")
-    assert available_bytes("cpu") == 1048576 - 600000 + 100000
-    (tmp_path / "memory.max").write_text("max\n")
-    assert available_bytes("cpu") > 2**20
-    monkeypatch.setattr(_run, "MEMINFO", tmp_path / "none")
-    assert available_bytes("cpu") == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_the_checkpoint_is_of_this_study_and_these_settings(

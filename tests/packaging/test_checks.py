@@ -36,7 +36,19 @@ def test_the_server_tries_every_python_that_is_promised() -> None:
 def test_the_demo_needs_no_developer() -> None:
     assert "$(CORE)" in recipe("demo")
     assert "$(DEV)" not in recipe("demo")
-    for target in ("test", "lint", "types", "layers", "docs", "bench", "evidence", "figures"):
+    for target in (
+        "test",
+        "lint",
+        "types",
+        "layers",
+        "docs",
+        "lock",
+        "bom",
+        "dist",
+        "bench",
+        "evidence",
+        "figures",
+    ):
         assert "$(DEV)" in recipe(target), target
     # Whoever has what developers need has what users need.
     assert "touch $(CORE) $@" in recipe(re.escape("$(DEV)"))

@@ -11,6 +11,7 @@ import torch
 from duotomo.operators import Projector
 from duotomo.reconstruct import reconstruct
 from duotomo.solvers import Solution, Status, Step
+from duotomo.solvers.iterate import Iterate
 from tests.reconstruct.algorithms import DIRECT, EVERY, ITERATIVE
 from tests.reconstruct.visit import DATA, GRID, SCAN, error
 
@@ -25,6 +26,28 @@ def run(name: str, projections: torch.Tensor = DATA, **options: object) -> Solut
 @pytest.mark.parametrize("name", EVERY)
 def test_error_falls_below_a_bound(name: str) -> None:
     assert error(run(name).value) < EVERY[name][1]
+
+
+class Memory:
+    """A store that keeps its last iterate."""
+
+    every = 2
+
+    def __init__(self) -> None:
+        self.last: Iterate | None = None
+
+    def load(self) -> Iterate | None:
+        return self.last
+
+    def save(self, iterate: Iterate) -> None:
+        self.last = iterate
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_algorithm_takes_a_store_and_gives_the_same_volume(name: str) -> None:
+    store = Memory()
+    assert torch.equal(run(name, store=store).value, run(name).value)
+    assert (store.last is not None) == (name == "total variation")
 
 
 @pytest.mark.parametrize("name", ITERATIVE)

@@ -20,6 +20,7 @@ from scipy import ndimage
 
 from duotomo.errors import DuotomoError, ShapeError
 from duotomo.geometry import world_to_voxel
+from duotomo.io.images import read_image
 from duotomo.io.paths import FileError
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.sampled import Sampled
@@ -73,6 +74,16 @@ def test_find_says_what_is_missing(tmp_path: Path) -> None:
 def test_a_library_that_is_not_there_is_named() -> None:
     with pytest.raises(FileError, match=r"expected scipy\.alchemy to be installed.*pip install scipy"):
         scipy_part("alchemy")
+
+
+@needs("victre_phantom")
+@pytest.mark.parametrize("file", [BEFORE, AFTER])
+def test_labels_are_those_that_simpleitk_reads(file: str) -> None:
+    image = SimpleITK.ReadImage(str(DATA / file))
+    found = read_image(DATA / file)
+    np.testing.assert_array_equal(found.array, SimpleITK.GetArrayFromImage(image))
+    assert found.array.dtype == np.uint8
+    assert tuple(found.spacing_mm) == image.GetSpacing()
 
 
 def test_unknown_patient_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -165,4 +164,6 @@ class Talk:
     def finish(self, content: Mapping[str, Any]) -> None:
         """End with what came out, as one JSON object if that was asked for."""
         if self.as_json:
-            typer.echo(json.dumps(content))
+            from duotomo.io.plain_json import json_text
+
+            typer.echo(json_text(content))

@@ -1,8 +1,7 @@
-"""One computation of a command: the memory it needs, its folder, and what it leaves there and says."""
+"""One computation of a command: its folder, and what it leaves there and says."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from duotomo.cli._errors import DONE, NOT_TRUSTED, as_options
+from duotomo.cli._memory import check_memory
 from duotomo.cli._options import Computing, Deidentifying, Talk
 from duotomo.cli._settings_file import load_settings, settings_text
 from duotomo.io.agreement import Agreement, Allowed
@@ -136,8 +136,6 @@ class Run:
 
     def begin(self, plan: Sequence[str], needed: int, *, remedy: str = "use larger voxels") -> None:
         """Say what is about to be computed; raise if the bytes that it needs are not there."""
-        from duotomo.cli._run import check_memory
-
         for line in plan:
             self._talk.progress(line)
         most_gb = self._saving.max_memory
@@ -296,69 +294,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value.resolve())
     return value if isinstance(value, (bool, int, float)) else str(value)
-
-
-GB = 1e9
-
-MEMINFO = Path("/proc/meminfo")
-GROUP = Path("/sys/fs/cgroup")
-
-
-def available_bytes(device: str) -> int:
-    """Return the bytes that a computation on "cpu" or "cuda" may still take.
-
-    On Linux, memory that only caches files counts as free, and the limit of a container is respected.
-
-    >>> available_bytes("cpu") > 0
-    True
-    """
-    if device == "cuda":
-        import torch
-
-        free, _ = torch.cuda.mem_get_info()
-        return int(free)
-    return min(_of_machine(), _of_group())
-
-
-def _of_machine() -> int:
-    if MEMINFO.exists():
-        for line in MEMINFO.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024 * int(line.split()[1])
-    # Elsewhere only all of it is known.
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _of_group() -> int:
-    """Return what a control group, such as a container's, leaves; without one, all of the machine's."""
-    everything = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        most = (GROUP / "memory.max").read_text().strip()
-        used = int((GROUP / "memory.current").read_text())
-        cached = dict(line.split() for line in (GROUP / "memory.stat").read_text().splitlines())
-    except OSError:
-        return everything
-    if most == "max":
-        return everything
-    return max(0, int(most) - used + int(cached.get("inactive_file", 0)))
-
-
-def check_memory(needed: int, *, device: str, most_gb: float | None, remedy: str, talk: Talk) -> None:
-    """Say how much memory is needed and there; raise if that is too little, or more than was allowed.
-
-    most_gb: what --max-memory allows. remedy: how to need less.
-    """
-    from duotomo.errors import DuotomoError
-
-    available = available_bytes(device)
-    talk.progress(f"Memory: about {needed / GB:.3g} GB needed, {available / GB:.3g} GB available")
-    if most_gb is not None and most_gb * GB < needed:
-        raise DuotomoError(
-            f"expected to need at most --max-memory {most_gb:g} GB; got about {needed / GB:.3g} GB. Allow "
-            f"more, or {remedy}."
-        )
-    if available < needed:
-        raise DuotomoError(
-            f"expected {needed / GB:.3g} GB of memory on {device}; got {available / GB:.3g} GB. Free some, "
-            f"or {remedy}."
-        )

@@ -12,6 +12,7 @@ from typing import Any
 from duotomo.errors import DuotomoError
 from duotomo.io.durable import durable
 from duotomo.io.paths import FileError, reason
+from duotomo.io.plain_json import json_text
 from duotomo.io.result_format import is_ours
 from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.io.schemas import ResultSchema
@@ -35,7 +36,7 @@ _END = re.compile(rb'"sha256": "([0-9a-f]{64})"\n}\n\Z')
 def write_index(where: str, folder: Path, content: Mapping[str, Any]) -> None:
     """Write the index; its last key is the SHA-256 of its own bytes, with zeros for these 64 digits."""
     named = {"format": FORMAT, "version": VERSION, **content, "sha256": _BLANK}
-    text = json.dumps(named, indent=1, default=_plain) + "\n"
+    text = json_text(named, indent=1, default=_plain) + "\n"
     digest = hashlib.sha256(text.encode()).hexdigest()
     start, _, end = text.rpartition(_BLANK)
     with durable(where, folder / INDEX) as fresh:

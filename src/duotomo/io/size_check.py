@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from duotomo.io.free_memory import free_bytes
 from duotomo.io.paths import FileError
 
 if TYPE_CHECKING:
@@ -86,25 +86,13 @@ def check_bytes(what: str, n_bytes: int, *, max_bytes: int = MAX_BYTES) -> None:
 
     >>> check_bytes("scan.npy", 1000)
     """
-    free = free_bytes()
-    limit = max_bytes if free is None else min(max_bytes, free)
+    limit = min(max_bytes, free_bytes())
     if n_bytes > limit:
         kind = "that are allowed" if limit == max_bytes else "of memory that are free"
         raise FileError(
             f"expected {what} to need at most the {in_words(limit)} {kind}; got a header that asks for "
             f"{in_words(n_bytes)}. Check the file, bin the views, or use a machine with more memory."
         )
-
-
-def free_bytes() -> int | None:
-    """Return the memory that programs can still have, or None where the system does not say."""
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
-        return None
 
 
 def in_words(n_bytes: int) -> str:

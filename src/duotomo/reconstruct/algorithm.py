@@ -9,6 +9,7 @@ import torch
 from duotomo.objectives import ProjectionMisfit
 from duotomo.solvers import Solution
 from duotomo.solvers.history import OnStep
+from duotomo.solvers.iterate import IterateStore
 
 
 class Algorithm(Protocol):
@@ -18,7 +19,11 @@ class Algorithm(Protocol):
     """
 
     def run(
-        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
+        self,
+        misfit: ProjectionMisfit,
+        start: torch.Tensor | None = None,
+        on_step: OnStep | None = None,
+        store: IterateStore | None = None,
     ) -> Solution:
         """Reconstruct a volume from the projections of one visit.
 
@@ -31,6 +36,9 @@ class Algorithm(Protocol):
             Initial guess, (z, y, x) in 1/mm; left as it is.
         on_step : callable, optional
             Called with each `Step`.
+        store : IterateStore, optional
+            Keeps iterates, from which a run that was killed goes on. Algorithms of few steps leave it alone
+            and start anew.
 
         Returns
         -------

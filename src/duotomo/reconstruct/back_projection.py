@@ -11,6 +11,7 @@ from duotomo.reconstruct._rays import half_square, quotient, ray_lengths, refuse
 from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.solvers import History, Solution, Status
 from duotomo.solvers.history import OnStep
+from duotomo.solvers.iterate import IterateStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,11 @@ class BackProjection(Algorithm):
 
     @torch.no_grad()
     def run(
-        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
+        self,
+        misfit: ProjectionMisfit,
+        start: torch.Tensor | None = None,
+        on_step: OnStep | None = None,
+        store: IterateStore | None = None,
     ) -> Solution:
         """Project back, in one step. A start is refused.
 

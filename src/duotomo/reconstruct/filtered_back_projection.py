@@ -16,6 +16,7 @@ from duotomo.reconstruct._rays import check_seen, half_square, projector_of, quo
 from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.solvers import History, Solution, Status
 from duotomo.solvers.history import OnStep
+from duotomo.solvers.iterate import IterateStore
 
 Floats = NDArray[np.float64]
 
@@ -97,7 +98,11 @@ class FilteredBackProjection(Algorithm):
 
     @torch.no_grad()
     def run(
-        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
+        self,
+        misfit: ProjectionMisfit,
+        start: torch.Tensor | None = None,
+        on_step: OnStep | None = None,
+        store: IterateStore | None = None,
     ) -> Solution:
         """Filter and project back, in one step. A start and weights are refused.
 

@@ -10,6 +10,7 @@ from duotomo.objectives import ProjectionMisfit
 from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.solvers import Cgls, Solution
 from duotomo.solvers.history import OnStep
+from duotomo.solvers.iterate import IterateStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,11 @@ class LeastSquares(Algorithm):
         return Cgls(n_steps=self.n_steps, tolerance=self.tolerance)
 
     def run(
-        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
+        self,
+        misfit: ProjectionMisfit,
+        start: torch.Tensor | None = None,
+        on_step: OnStep | None = None,
+        store: IterateStore | None = None,
     ) -> Solution:
         """Minimise the misfit. Without a start, from zero."""
         return self._solver().minimise(misfit, start, on_step=on_step)

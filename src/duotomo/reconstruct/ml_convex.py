@@ -14,6 +14,7 @@ from duotomo.reconstruct._rays import check_steps, ray_lengths
 from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.solvers import History, Solution, Status
 from duotomo.solvers.history import OnStep
+from duotomo.solvers.iterate import IterateStore
 
 LEAST_RATIO = 0.1
 """A step lowers a voxel to a tenth at most, so that a positive one stays positive."""
@@ -64,7 +65,11 @@ class MlConvex(Algorithm):
 
     @torch.no_grad()
     def run(
-        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
+        self,
+        misfit: ProjectionMisfit,
+        start: torch.Tensor | None = None,
+        on_step: OnStep | None = None,
+        store: IterateStore | None = None,
     ) -> Solution:
         """Make `n_steps` updates.
 

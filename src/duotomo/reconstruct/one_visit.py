@@ -9,7 +9,6 @@ from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.objectives import ProjectionMisfit
 from duotomo.operators import Projector
 from duotomo.reconstruct.algorithm import Algorithm
-from duotomo.reconstruct.tv_least_squares import TvLeastSquares
 from duotomo.solvers import Solution
 from duotomo.solvers.history import OnStep
 from duotomo.solvers.iterate import IterateStore
@@ -47,8 +46,8 @@ def reconstruct(
     on_step : callable, optional
         Called with each `Step`.
     store : IterateStore, optional
-        Keeps iterates of `TvLeastSquares`, from which a run that was killed goes on. The other algorithms
-        take few steps, and start anew.
+        Keeps iterates, from which a run that was killed goes on: those of `TvLeastSquares`. The other
+        algorithms take few steps, and start anew.
 
     Returns
     -------
@@ -96,6 +95,4 @@ def reconstruct(
         check_tensor(_WHERE, "start", start, shape=grid.shape, axes=("z", "y", "x"), batch_ok=False)
         check_same(_WHERE, "start", start, device=device, dtype=dtype)
     misfit = ProjectionMisfit(Projector(grid, acquisition), projections, weights)
-    if store is not None and isinstance(algorithm, TvLeastSquares):
-        return algorithm.run(misfit, start, on_step, store)
-    return algorithm.run(misfit, start, on_step)
+    return algorithm.run(misfit, start, on_step, store)

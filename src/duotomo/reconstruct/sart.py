@@ -15,6 +15,7 @@ from duotomo.reconstruct._rays import check_steps, half_square, projector_of, qu
 from duotomo.reconstruct.algorithm import Algorithm
 from duotomo.solvers import History, Solution, Status
 from duotomo.solvers.history import OnStep
+from duotomo.solvers.iterate import IterateStore
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -61,7 +62,11 @@ class Sart(Algorithm):
 
     @torch.no_grad()
     def run(
-        self, misfit: ProjectionMisfit, start: torch.Tensor | None = None, on_step: OnStep | None = None
+        self,
+        misfit: ProjectionMisfit,
+        start: torch.Tensor | None = None,
+        on_step: OnStep | None = None,
+        store: IterateStore | None = None,
     ) -> Solution:
         """Sweep through the views, a step for each sweep. Without a start, from zero.
 

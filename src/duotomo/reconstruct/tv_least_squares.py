@@ -81,18 +81,6 @@ class TvLeastSquares(Algorithm):
         """Minimise misfit and total variation. Without a start, from zero; with a store, on from what it has.
 
         Without a tv_weight, the applications that chose it are counted, too.
-
-        Parameters
-        ----------
-        misfit, start, on_step
-            As for `Algorithm.run`.
-        store : IterateStore, optional
-            Keeps iterates of the solver.
-
-        Returns
-        -------
-        Solution
-            Its value is the volume, (z, y, x) in 1/mm.
         """
         grid = projector_of("TvLeastSquares", misfit).grid
         prior = TotalVariation(grid, depth_weight=self.depth_weight)

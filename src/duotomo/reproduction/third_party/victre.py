@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
-from duotomo.io.libraries import simpleitk
+from duotomo.io.images import read_image
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.sampled import Sampled
 from duotomo.reproduction.plan import Plan
@@ -85,13 +85,12 @@ def breast_in_air(
 
 def _labels(folder: str | os.PathLike[str], relative: str) -> tuple[Labels, tuple[float, float, float]]:
     """Return the labels, (z, y, x) in the machine frame, with paddles as air, and their spacing."""
-    itk = simpleitk()
     path = find(folder, relative, how_to_get=ORIGIN)
-    image = itk.ReadImage(str(path))
-    d_y, d_x, d_z = image.GetSpacing()
+    image = read_image(path)
+    d_y, d_x, d_z = image.spacing_mm.tolist()
     # The file's axes are (compression, lateral, chest wall to nipple). Reversing the lateral one keeps the
     # frame right-handed, and the breast unmirrored.
-    labels: Labels = itk.GetArrayFromImage(image).transpose(0, 2, 1)[:, :, ::-1]
+    labels: Labels = image.array.transpose(0, 2, 1)[:, :, ::-1]
     known = {_AIR, _PADDLE, *_TISSUES}
     unknown = sorted(set(np.flatnonzero(np.bincount(labels.ravel(), minlength=256)).tolist()) - known)
     if unknown:
