@@ -6,10 +6,13 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import NoReturn
+
+import h5py
+import numpy as np
 
 from tests.cli.commands import NOT_TRUSTED, Ran, duotomo
 from tests.fuzz.hostile import Fate, Hostile
@@ -21,6 +24,9 @@ MOST_WORDS = 3000
 """Characters of a message; an error does not repeat its input."""
 
 COMPLETE = ("result.json", "report.html")
+
+SECRET = "kept-71c0a9e2"
+"""What files outside of the input hold, and nothing may say."""
 
 
 def filled(words: tuple[str, ...], folder: Path) -> list[str]:
@@ -64,22 +70,39 @@ def _peak_bytes() -> int:
 
 def run(hostile: Hostile, root: Path) -> Ran:
     """Make the input below `root/work/in`, run the command, and raise if it did what it must not do."""
-    work, sentinel = root / "work", root / "sentinel"
-    (work / "in").mkdir(parents=True)
-    sentinel.mkdir()
-    (sentinel / "kept.txt").write_text("kept")
-    hostile.make(work / "in")
-    before, grown = snapshot(root), []
-    with little_memory(grown):
-        ran = duotomo(*filled(hostile.words, work))
-    judge(hostile, ran, work)
-    assert snapshot(root) == before, "something outside of the output was changed"
-    assert grown[0] < MOST_BYTES, f"took {grown[0] / 2**20:.0f} MiB"
+    ran, grown = watched(hostile, root)
+    assert grown < MOST_BYTES, f"took {grown / 2**20:.0f} MiB"
     return ran
 
 
-def judge(hostile: Hostile, ran: Ran, work: Path) -> None:
-    """Raise unless a command ended as it may."""
+def watched(
+    hostile: Hostile, root: Path, *, around: AbstractContextManager[None] | None = None
+) -> tuple[Ran, int]:
+    """Do as `run` does, within a context, and return by how many bytes the process grew, too."""
+    work, sentinel = root / "work", root / "sentinel"
+    (work / "in").mkdir(parents=True)
+    sentinel.mkdir()
+    (sentinel / "kept.txt").write_text(SECRET)
+    with h5py.File(sentinel / "kept.h5", "w") as file:
+        file["projections"] = np.full((3, 6, 7), 7.1, "f4")
+    hostile.make(work / "in")
+    before, grown, there = snapshot(root), [], _complete(work)
+    with little_memory(grown), around or nullcontext():
+        ran = duotomo(*filled(hostile.words, work))
+    judge(hostile, ran, work, there=there)
+    assert SECRET not in ran.out + ran.err, "what lies outside was read"
+    assert snapshot(root) == before, "something outside of the output was changed"
+    return ran, grown[0]
+
+
+def _complete(work: Path) -> list[Path]:
+    """Return what looks like a whole result, but for the input."""
+    found = [path for path in work.rglob("*") if path.name in COMPLETE and path.parent != work / "in/result"]
+    return [*found, *work.glob("out.*")]
+
+
+def judge(hostile: Hostile, ran: Ran, work: Path, *, there: Sequence[Path] = ()) -> None:
+    """Raise unless a command ended as it may. there: what looked like a result before."""
     said = ran.out + ran.err
     assert said.replace("\n", "").isprintable(), "control characters reach the terminal"
     assert "Traceback" not in said
@@ -92,8 +115,7 @@ def judge(hostile: Hostile, ran: Ran, work: Path) -> None:
     assert hostile.says in _joined(ran.err), ran.err
     assert hostile.says or _names_input(hostile, ran.err), ran.err
     assert len(ran.err) < MOST_WORDS, ran.err[:500]
-    left = [path for path in work.rglob("*") if path.name in COMPLETE and path.parent != work / "in/result"]
-    left += work.glob("out.*")
+    left = [path for path in _complete(work) if path not in there]
     assert not left, f"a result that looks complete: {left}"
 
 
@@ -111,8 +133,10 @@ def _not_finite(word: str) -> NoReturn:
 def _names_input(hostile: Hostile, text: str) -> bool:
     """Return whether a message names one of the files or folders that the command was given."""
     given = [Path(word).name for word in hostile.words if "{in}" in word]
+    # A value of a settings file is said of the option that it stands for.
+    options = ["--"] if "--settings" in hostile.words else []
     # Of the visits, the commands speak by number too.
-    return any(name in _joined(text) for name in (*given, "s.json", "s.xml", "visit 1"))
+    return any(name in _joined(text) for name in (*given, *options, "s.json", "s.xml", "visit 1"))
 
 
 def _joined(text: str) -> str:

@@ -162,8 +162,8 @@ def convert(
         return _write_scan(_visit_of_study(source, what), task)
     if what is not None:
         raise FileError(
-            f"{_WHERE}: expected `what` for a result folder or a study only; got a {kind.value}. Leave it "
-            f"out."
+            f"{_WHERE}: {source}: expected `what` for a result folder or a study only; got a {kind.value}. "
+            f"Leave it out."
         )
     return _convert(source, kind, task, grid=None)
 
