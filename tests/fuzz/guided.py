@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -49,10 +50,8 @@ def fuzz(target: str, *, n_runs: int, found: Path) -> None:
 
     def one(data: bytes) -> None:
         path.write_bytes(data)
-        try:
+        with suppress(DuotomoError):
             describe(path)
-        except DuotomoError:
-            pass
 
     def mutated(data: bytes, most: int, seed: int) -> bytes:
         random = Random(seed)

@@ -17,7 +17,7 @@ NUMBERS = (
 """What may stand where a number is expected."""
 
 WORDS = (
-    *("", " ", "x", "none", "None", "null", "true", "False", "LOCAL", "LIST", "raw", "gzip", "é", "\u202e", "%s"),
+    *("", " ", "x", "none", "None", "null", "true", "False", "LOCAL", "LIST", "raw", "é", "\u202e", "%s"),
     *("x" * 70_000, "[", "{", "]]", "<", "&amp;", "&x;", "'", '"', "\\", "=", ":", "#", ",", ";", "(0,0,0)"),
     *("MET_DOUBLE", "double", "float", "AffineTransform_double_3_3", "CompositeTransform_double_3_3"),
 )  # fmt: skip

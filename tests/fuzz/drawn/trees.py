@@ -10,8 +10,9 @@ from tests.fuzz.drawn.tokens import NUMBERS, PATHS, WORDS
 
 _DIGITS = "@digits@"
 VALUES: tuple[Any, ...] = (
-    *(None, True, False, 0, -1, 1, 3, 0.5, -0.0, 2**31, 2**53 + 1, 2**63, 2**64, 10**400, 1e308, -1e308, 1e-308),
-    *(float("nan"), float("inf"), float("-inf"), _DIGITS, "", "x", "1", [], {}, [[]], [None], {"a": 1}, [0] * 1000),
+    *(None, True, False, 0, -1, 1, 3, 0.5, -0.0, 2**31, 2**53 + 1, 2**63, 2**64, 10**400, 1e308, -1e308),
+    *(float("nan"), float("inf"), float("-inf"), _DIGITS, "", "x", "1", [], {}, [[]], [None], {"a": 1}),
+    [0] * 1000,
 )  # fmt: skip
 
 

@@ -21,7 +21,6 @@ RUNS: dict[str, Words] = {
 }
 _QUICK: Words = ("reconstruct", *_STUDY, "--method", "bp")
 _OUT = ("--out", "{out}")
-STARTS = ("unfinished", "finished")
 
 
 def unfinished(command: str) -> Sample:

@@ -1,7 +1,7 @@
 """A process that runs one hostile input after another, as a shell would, and says how each ended.
 
-`python -m tests.fuzz.drawn.worker FOLDER` reads the name of an input and a folder from each line of its input,
-and answers with a line of JSON. A crash ends it; what it was about to do is known to who asked.
+`python -m tests.fuzz.drawn.worker FOLDER` reads the name of an input and a folder from each line that it is
+given, and answers with a line of JSON. A crash ends it; what it was about to do is known to who asked.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _served(*_: object, **__: object) -> None:
 
 
 def _prepare(folder: Path) -> None:
-    """Leave the viewer out of pages, let `view` end where it would serve, and import and compile all parts."""
+    """Leave the viewer out of pages, let `view` end where it would serve, and import and compile the rest."""
     page.viewer_part = {SCRIPT: "1", STYLE: "a {}"}.__getitem__  # type: ignore[assignment]
     page_server.PageServer = _served  # type: ignore[assignment,misc]
     warnings.simplefilter("error")

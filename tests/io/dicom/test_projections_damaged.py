@@ -151,9 +151,22 @@ def test_frames_that_are_not_there_are_missed(tmp_path: Path) -> None:
         FileError, match=r"expected 2 frames, as Number of Frames .* says; got 1 in Pixel Data"
     ):
         read_dicom_scan(path)
-    dataset.PixelData = encapsulate([first, second[:40]])
+    dataset.PixelData = encapsulate([first, second[:40] + b"\xff\xd9"])
     dataset.save_as(path)
     with pytest.raises(FileError, match="expected pixels that can be decoded from JPEG-LS Lossless"):
+        read_dicom_scan(path)
+
+
+@pytest.mark.parametrize("n_kept", [40, -2, -8])
+def test_frames_that_were_cut_off_are_not_decoded(tmp_path: Path, n_kept: int) -> None:
+    """CharLS would wait for ever for the end of some of them."""
+    path = tmp_path / "scan.dcm"
+    write_dicom_projections(path, counts(LARGE), transfer_syntax=JPEG_LS)
+    dataset = pydicom.dcmread(path)
+    first, second = pydicom.encaps.generate_frames(dataset.PixelData, number_of_frames=2)
+    dataset.PixelData = encapsulate([first, second.rstrip(b"\0")[:n_kept]])
+    dataset.save_as(path)
+    with pytest.raises(FileError, match="expected the marker ffd9 at the end of frame 1; got"):
         read_dicom_scan(path)
 
 
