@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from tests.cli.commands import NOT_TRUSTED, Ran, duotomo
 from tests.fuzz.hostile import Fate, Hostile
+from tests.fuzz.samples import SAMPLES
 
 MOST_BYTES = 150 * 2**20
 """What a command may take for a tiny input, beyond what the process has; the bombs ask for more."""
@@ -68,17 +69,11 @@ def _peak_bytes() -> int:
     return int(kilobytes) * 1024
 
 
-def run(hostile: Hostile, root: Path) -> Ran:
-    """Make the input below `root/work/in`, run the command, and raise if it did what it must not do."""
-    ran, grown = watched(hostile, root)
-    assert grown < MOST_BYTES, f"took {grown / 2**20:.0f} MiB"
-    return ran
+def watched(hostile: Hostile, root: Path, around: AbstractContextManager[None]) -> tuple[Ran, int]:
+    """Make the input below `root/work/in`, and run the command within a context.
 
-
-def watched(
-    hostile: Hostile, root: Path, *, around: AbstractContextManager[None] | None = None
-) -> tuple[Ran, int]:
-    """Do as `run` does, within a context, and return by how many bytes the process grew, too."""
+    Raise if it did what it must not do; return how it ended, and by how many bytes the process grew.
+    """
     work, sentinel = root / "work", root / "sentinel"
     (work / "in").mkdir(parents=True)
     sentinel.mkdir()
@@ -87,12 +82,21 @@ def watched(
         file["projections"] = np.full((3, 6, 7), 7.1, "f4")
     hostile.make(work / "in")
     before, grown, there = snapshot(root), [], _complete(work)
-    with little_memory(grown), around or nullcontext():
+    with little_memory(grown), around:
         ran = duotomo(*filled(hostile.words, work))
     judge(hostile, ran, work, there=there)
     assert SECRET not in ran.out + ran.err, "what lies outside was read"
     assert snapshot(root) == before, "something outside of the output was changed"
+    assert grown[0] < MOST_BYTES, f"took {grown[0] / 2**20:.0f} MiB"
+    if hostile.fate is Fate.HARMLESS and ran.code == 0:
+        assert json.loads(ran.out) == _whole(hostile, root), "damage was taken for data"
     return ran, grown[0]
+
+
+def _whole(hostile: Hostile, root: Path) -> object:
+    """Return what the command says of the same input without the damage."""
+    SAMPLES[hostile.name.split("/")[1]].put(root / "whole/in")
+    return json.loads(duotomo(*filled(hostile.words, root / "whole")).out)
 
 
 def _complete(work: Path) -> list[Path]:

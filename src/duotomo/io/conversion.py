@@ -192,7 +192,8 @@ def _from_result(task: _Task, what: str) -> list[Path]:
     parts = {name_of(file): file for file, entry in index["files"].items() if entry["kind"] in PARTS}
     if what not in parts:
         raise FileError(
-            f"{_WHERE}: expected `what` as one of {', '.join(parts)}; got {what!r}. Choose one of them."
+            f"{_WHERE}: {task.source}: expected `what` as one of {', '.join(parts) or 'no parts'}; got "
+            f"{what!r}. Choose one of them."
         )
     with naming(_WHERE, task.source):
         part = checked(task.source, index, parts[what])

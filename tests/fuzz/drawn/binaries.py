@@ -97,6 +97,18 @@ def _parts(element: bytes, random: Random) -> bytes:
     return bytes(values)
 
 
+def words(path: Path, random: Random) -> None:
+    """Put extreme values into words of 4 bytes, as in the headers of MATLAB's level 4, or cut the file."""
+    data = bytearray(path.read_bytes())
+    for _ in range(random.randint(1, 3)):
+        at = 4 * random.randrange(len(data) // 4)
+        at = random.choice((at, 4 * random.randrange(5)))
+        struct.pack_into("<I", data, at, random.choice((*_BOUNDS, 2, 10, 12, 100, 0x80000000, 0x7FF00000)))
+    if random.random() < 0.2:
+        data = data[: random.randrange(len(data))]
+    path.write_bytes(data)
+
+
 def tiff(path: Path, random: Random) -> None:
     """Put extreme types, counts and values into the entries of pages, or damage a strip."""
     with tifffile.TiffFile(path) as file:

@@ -5,6 +5,7 @@ Every one has a name, `SEED/CHANGE/SAMPLE/NUMBER`, from which `drawn_input` make
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -18,10 +19,11 @@ from tests.cases.scans import arc
 from tests.fuzz.drawn import binaries, dicoms, headers, members, results, unfinished
 from tests.fuzz.drawn.headers import Mutation
 from tests.fuzz.hostile import Category, Fate, Hostile
-from tests.fuzz.samples import SAMPLES, Sample, Words, whole_scan
+from tests.fuzz.samples import SAMPLES, Sample, Words, transform_commands, whole_scan
+from tests.io.itk_helpers import sitk
 from tests.io.saved_helpers import reseal
 
-SEED = 1
+SEED = int(os.environ.get("DUOTOMO_FUZZ_SEED", "1"))
 
 COMPUTING = ("joint", "reconstruct", "register")
 """Commands that take longer, and are given fewer inputs."""
@@ -61,6 +63,15 @@ _PACKED_DICOM = (
     *(_packed(name, lambda path, name=name: dicoms.packed(path, name)) for name in dicoms.SYNTAXES),
     _packed("deflated", dicoms.deflated),
 )
+
+
+def _itk_in_matlab(folder: Path) -> None:
+    affine = sitk.AffineTransform(3)
+    affine.SetTranslation((1.0, 2.0, 3.0))
+    sitk.WriteTransform(affine, str(folder / "t.mat"))
+
+
+_ITK_IN_MATLAB = Sample("transform mat", "t.mat", _itk_in_matlab, transform_commands("t.mat", ".h5"))
 _RESULT = (replace(SAMPLES["result"], commands=results.COMMANDS),)
 _SETTINGS = _of("settings reconstruct", "settings joint", "settings register")
 
@@ -82,6 +93,7 @@ PLANS: dict[str, Plan] = {
     ),
     "npy": Plan(change=binaries.npy, times=120, samples=_of("npy")),
     "mat": Plan(change=binaries.mat, times=80, samples=_of("mat", "mat packed")),
+    "words": Plan(change=binaries.words, times=80, samples=(_ITK_IN_MATLAB,)),
     "tiff": Plan(change=binaries.tiff, times=100, samples=_of("tiff", "tiff packed")),
     "members": Plan(
         change=members.members,
@@ -110,7 +122,7 @@ def drawn(seed: int = SEED) -> Iterator[Hostile]:
     for kind, plan in PLANS.items():
         for sample in plan.samples:
             for number in range(plan.times):
-                yield _one(plan, sample, f"{seed}/{kind}/{sample.name}/{number}")
+                yield input_of(plan, sample, f"{seed}/{kind}/{sample.name}/{number}")
 
 
 def drawn_input(name: str) -> Hostile:
@@ -118,10 +130,11 @@ def drawn_input(name: str) -> Hostile:
     _, kind, sample_name, _ = name.split("/")
     plan = PLANS[kind]
     (sample,) = (one for one in plan.samples if one.name == sample_name)
-    return _one(plan, sample, name)
+    return input_of(plan, sample, name)
 
 
-def _one(plan: Plan, sample: Sample, name: str) -> Hostile:
+def input_of(plan: Plan, sample: Sample, name: str) -> Hostile:
+    """Return the input that a plan makes of a sample."""
     goes_on = sample.name.split()[0] in _SAYS
     words = _words(sample, Random(f"words of {name}"))
 

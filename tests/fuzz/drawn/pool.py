@@ -13,11 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 
 LONGEST_S = 20
@@ -39,33 +40,36 @@ class Ended:
 class Worker:
     """A process that tries inputs, started anew whenever it is gone."""
 
-    def __init__(self, folder: Path, module: str = "tests.fuzz.drawn.worker") -> None:
-        self._folder, self._module = folder, module
+    def __init__(
+        self, folder: Path, *, module: str = "tests.fuzz.drawn.worker", longest_s: float = LONGEST_S
+    ) -> None:
+        self._folder, self._module, self._longest_s = folder, module, longest_s
         self._process: subprocess.Popen[str] | None = None
 
     def run(self, name: str) -> Ended:
         """Try the input of a name."""
-        process = self._running()
-        place = self._folder / "place"
+        process, place = self._running(), self._folder / "place"
+        assert process.stdin is not None
         begun = time.monotonic()
-        self._ask(process, json.dumps([name, str(place)]))
-        answer = _line(process, LONGEST_S)
+        # One that has ended gives no answer.
+        with suppress(BrokenPipeError):
+            process.stdin.write(json.dumps([name, str(place)]) + "\n")
+            process.stdin.flush()
+        answer = _line(process, self._longest_s)
         seconds = time.monotonic() - begun
         shutil.rmtree(place, ignore_errors=True)
         if answer:
             return Ended(**json.loads(answer))
+        hung = seconds >= self._longest_s
+        fault = f"took over {self._longest_s:g} s" if hung else f"the process ended with {_ending(process)}"
         self.close()
-        hung = seconds >= LONGEST_S
-        fault = f"took over {LONGEST_S} s" if hung else f"the process ended with {_ending(process)}"
         return Ended(name=name, code=None, seconds=seconds, mib=0.0, fault=fault)
 
     def _running(self) -> subprocess.Popen[str]:
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            paths = os.pathsep.join(str(_ROOT / part) for part in (".", "src"))
-            environment = os.environ | {
-                "PYTHONPATH": paths,
-                "PYTHONFAULTHANDLER": "1",
+            own = {
+                "PYTHONPATH": os.pathsep.join(str(_ROOT / part) for part in (".", "src")),
                 "TMPDIR": str(self._folder),
             }
             self._process = subprocess.Popen(
@@ -74,28 +78,18 @@ class Worker:
                 stdout=subprocess.PIPE,
                 text=True,
                 cwd=_ROOT,
-                env=environment,
+                env=os.environ | own,
             )
             if _line(self._process, _START_S).strip() != "ready":
                 said = (self._folder / "stray.txt").read_text(errors="replace")
                 raise RuntimeError(f"expected a worker that starts; got: {said[-2000:]}")
         return self._process
 
-    @staticmethod
-    def _ask(process: subprocess.Popen[str], line: str) -> None:
-        assert process.stdin is not None
-        try:
-            process.stdin.write(f"{line}\n")
-            process.stdin.flush()
-        except BrokenPipeError:
-            # It has ended: there will be no answer.
-            pass
-
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._process.communicate()
             self._process = None
 
 
@@ -111,34 +105,46 @@ def _ending(process: subprocess.Popen[str]) -> str:
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
-def tried(names: Iterable[str], folder: Path, *, n_workers: int = 2) -> Iterator[Ended]:
-    """Give how each input ended, in the order in which they do."""
-    waiting: SimpleQueue[str] = SimpleQueue()
-    done: SimpleQueue[Ended] = SimpleQueue()
-    n_names = 0
-    for n_names, name in enumerate(names, start=1):  # noqa: B007
-        waiting.put(name)
-    with ThreadPoolExecutor(n_workers) as threads:
-        tasks = [threads.submit(_work, waiting, done.put, folder / str(n)) for n in range(n_workers)]
-        for _ in range(n_names):
-            while True:
-                try:
-                    yield done.get(timeout=1.0)
-                    break
-                except Empty:
-                    # A worker that cannot start says why.
-                    [task.result() for task in tasks if task.done()]
+@contextmanager
+def trials(names: Iterable[str], folder: Path, *, n_workers: int = 2) -> Iterator[dict[str, Future[Ended]]]:
+    """Give how each input ends, by its name: at once, while workers try one after another."""
+    workers = [Worker(folder / str(number)) for number in range(n_workers)]
+    idle: SimpleQueue[Worker] = SimpleQueue()
+    for worker in workers:
+        idle.put(worker)
 
+    def run(name: str) -> Ended:
+        worker = idle.get()
+        try:
+            return worker.run(name)
+        finally:
+            idle.put(worker)
 
-def _work(waiting: SimpleQueue[str], done: Callable[[Ended], None], folder: Path) -> None:
-    worker = Worker(folder)
+    threads = ThreadPoolExecutor(n_workers)
     try:
-        while True:
-            done(worker.run(waiting.get_nowait()))
-    except Empty:
-        return
+        yield {name: threads.submit(run, name) for name in names}
     finally:
-        worker.close()
+        threads.shutdown(cancel_futures=True)
+        for worker in workers:
+            worker.close()
+
+
+def tried(names: Iterable[str], folder: Path) -> Iterator[Ended]:
+    """Give how each input ended, in the order in which they do."""
+    with trials(names, folder) as ends:
+        for one in as_completed(ends.values()):
+            yield one.result()
+
+
+def summary(ended: Sequence[Ended], seconds: float) -> str:
+    """Return in words how many inputs there were, how many of them with a fault, and the largest of them."""
+    n_faults = sum(one.fault is not None for one in ended)
+    slowest, largest = max(one.seconds for one in ended), max(one.mib for one in ended)
+    codes = {code: sum(one.code == code for one in ended) for code in (0, 2, 3)}
+    return (
+        f"{len(ended)} inputs in {seconds:.0f} s, {n_faults} with a fault; exit codes {codes}; at most "
+        f"{slowest:.1f} s and {largest:.0f} MiB"
+    )
 
 
 def main(starts: Sequence[str]) -> int:
@@ -152,12 +158,8 @@ def main(starts: Sequence[str]) -> int:
             ended.append(one)
             if one.fault:
                 print(f"{one.name}: {one.fault}\n", flush=True)
-    faults = sum(one.fault is not None for one in ended)
-    slowest, largest = (max(ended, key=lambda one, by=by: getattr(one, by)) for by in ("seconds", "mib"))
-    print(f"{len(ended)} inputs in {time.monotonic() - begun:.0f} s, {faults} with a fault")
-    print(f"slowest: {slowest.seconds:.1f} s, {slowest.name}; largest: {largest.mib:.0f} MiB, {largest.name}")
-    print(f"exit codes: { {code: sum(one.code == code for one in ended) for code in (0, 2, 3, None)} }")
-    return faults
+    print(summary(ended, time.monotonic() - begun))
+    return sum(one.fault is not None for one in ended)
 
 
 if __name__ == "__main__":
