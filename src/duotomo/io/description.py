@@ -14,7 +14,7 @@ from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.io.checkpoint_file import FORMAT as CHECKPOINT
 from duotomo.io.dicom.frames import frame_count, frame_shape
-from duotomo.io.dicom.header import is_dicom, quiet
+from duotomo.io.dicom.header import is_dicom, reading_dicom
 from duotomo.io.dicom.registration import SPATIAL
 from duotomo.io.displacement import read_displacement
 from duotomo.io.file_kind import FileKind, dicom_header, recognise, sop_class
@@ -135,8 +135,8 @@ def _header(path: Path) -> Facts | None:
     if not files:
         return None
     header = dicom_header(_WHERE, files[0])
-    # pydicom looks at a value when it is asked for, and warns then.
-    with quiet():
+    # pydicom looks at a value when it is asked for, and warns or raises then.
+    with reading_dicom(_WHERE, files[0], lambda error: type(error).__name__):
         kind, *_ = pydicom()._uid_dict.UID_dictionary.get(sop_class(header), ("of an unknown kind",))
         return {
             "format": f"DICOM {kind}",
