@@ -37,6 +37,8 @@ DATA_KEYS = (
     "line skip",
 )
 
+_MOST_CHARACTERS = 10**6
+
 TOKEN = re.compile(r"""[^\s=:,;<>"'\[\]{}()]+""")
 NUMBER = re.compile(r"[-+]?[0-9][0-9.eE+-]*")
 
@@ -97,7 +99,8 @@ def lines(text: str, random: Random) -> str:
     if what == 0:
         del rows[at]
     elif what == 1:
-        rows[at:at] = [rows[at]] * random.choice((1, 2, 2000))
+        most = 1 + _MOST_CHARACTERS // (len(rows[at]) + 1)
+        rows[at:at] = [rows[at]] * min(random.choice((1, 2, 2000)), most)
     elif what == 2:
         rows.insert(to, rows.pop(at))
     else:
