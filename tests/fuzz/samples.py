@@ -129,9 +129,9 @@ def whole_scan(*, counts: bool = False) -> Scan:
 
 
 def whole_study() -> Study:
-    """Return a study of two visits."""
-    visit = Visit(projections=torch.from_numpy(VIEWS), acquisition=GEOMETRY)
-    return Study(grid=GRID, visits=(visit, visit))
+    """Return a study of two visits, which are not the same scan."""
+    visits = [Visit(projections=torch.from_numpy(VIEWS) * dose, acquisition=GEOMETRY) for dose in (1.0, 1.01)]
+    return Study(grid=GRID, visits=tuple(visits))
 
 
 def _stack(kind: str) -> Callable[[Path], None]:

@@ -14,6 +14,7 @@ import torch
 from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.io import FileError, read_displacement, read_result, read_study, read_transform, read_volume
+from duotomo.io.description import describe
 from duotomo.io.dicom.header import read_dataset
 from duotomo.io.durable import durable
 from duotomo.io.result_index import checked, read_index
@@ -229,6 +230,17 @@ def test_displacements_without_measure_are_refused(value: float, tmp_path: Path)
     sitk.WriteImage(sitk.GetImageFromArray(vectors, isVector=True), str(tmp_path / "d.mha"))
     with pytest.raises(FileError, match=r"expected displacements of at most 1e\+06 mm; got more"):
         read_displacement(tmp_path / "d.mha")
+
+
+def test_values_of_a_wrong_length_are_refused_by_info(tmp_path: Path) -> None:
+    """Found by coverage: pydicom looks at a value when it is asked for, not when it reads the file."""
+    path = SAMPLES["dicom"].put(tmp_path)
+    rows = b"\x28\x00\x10\x00US"
+    data = path.read_bytes()
+    assert rows + b"\x02\x00" in data
+    path.write_bytes(data.replace(rows + b"\x02\x00", rows + b"\x03\x00\x00"))
+    with pytest.raises(FileError, match=r"s\.dcm: expected a DICOM file that can be read; got: BytesLength"):
+        describe(path)
 
 
 def test_bytes_that_are_no_text_are_no_transform(tmp_path: Path) -> None:

@@ -6,13 +6,17 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NoReturn
 
+import h5py
+import numpy as np
+
 from tests.cli.commands import NOT_TRUSTED, Ran, duotomo
 from tests.fuzz.hostile import Fate, Hostile
+from tests.fuzz.samples import SAMPLES
 
 MOST_BYTES = 150 * 2**20
 """What a command may take for a tiny input, beyond what the process has; the bombs ask for more."""
@@ -21,6 +25,9 @@ MOST_WORDS = 3000
 """Characters of a message; an error does not repeat its input."""
 
 COMPLETE = ("result.json", "report.html")
+
+SECRET = "kept-71c0a9e2"
+"""What files outside of the input hold, and nothing may say."""
 
 
 def filled(words: tuple[str, ...], folder: Path) -> list[str]:
@@ -62,24 +69,44 @@ def _peak_bytes() -> int:
     return int(kilobytes) * 1024
 
 
-def run(hostile: Hostile, root: Path) -> Ran:
-    """Make the input below `root/work/in`, run the command, and raise if it did what it must not do."""
+def watched(hostile: Hostile, root: Path, around: AbstractContextManager[None]) -> tuple[Ran, int]:
+    """Make the input below `root/work/in`, and run the command within a context.
+
+    Raise if it did what it must not do; return how it ended, and by how many bytes the process grew.
+    """
     work, sentinel = root / "work", root / "sentinel"
     (work / "in").mkdir(parents=True)
     sentinel.mkdir()
-    (sentinel / "kept.txt").write_text("kept")
+    (sentinel / "kept.txt").write_text(SECRET)
+    with h5py.File(sentinel / "kept.h5", "w") as file:
+        file["projections"] = np.full((3, 6, 7), 7.1, "f4")
     hostile.make(work / "in")
-    before, grown = snapshot(root), []
-    with little_memory(grown):
+    before, grown, there = snapshot(root), [], _complete(work)
+    with little_memory(grown), around:
         ran = duotomo(*filled(hostile.words, work))
-    judge(hostile, ran, work)
+    judge(hostile, ran, work, there=there)
+    assert SECRET not in ran.out + ran.err, "what lies outside was read"
     assert snapshot(root) == before, "something outside of the output was changed"
     assert grown[0] < MOST_BYTES, f"took {grown[0] / 2**20:.0f} MiB"
-    return ran
+    if hostile.fate is Fate.HARMLESS and ran.code == 0:
+        assert json.loads(ran.out) == _whole(hostile, root), "damage was taken for data"
+    return ran, grown[0]
 
 
-def judge(hostile: Hostile, ran: Ran, work: Path) -> None:
-    """Raise unless a command ended as it may."""
+def _whole(hostile: Hostile, root: Path) -> object:
+    """Return what the command says of the same input without the damage."""
+    SAMPLES[hostile.name.split("/")[1]].put(root / "whole/in")
+    return json.loads(duotomo(*filled(hostile.words, root / "whole")).out)
+
+
+def _complete(work: Path) -> list[Path]:
+    """Return what looks like a whole result, but for the input."""
+    found = [path for path in work.rglob("*") if path.name in COMPLETE and path.parent != work / "in/result"]
+    return [*found, *work.glob("out.*")]
+
+
+def judge(hostile: Hostile, ran: Ran, work: Path, *, there: Sequence[Path] = ()) -> None:
+    """Raise unless a command ended as it may. there: what looked like a result before."""
     said = ran.out + ran.err
     assert said.replace("\n", "").isprintable(), "control characters reach the terminal"
     assert "Traceback" not in said
@@ -92,8 +119,7 @@ def judge(hostile: Hostile, ran: Ran, work: Path) -> None:
     assert hostile.says in _joined(ran.err), ran.err
     assert hostile.says or _names_input(hostile, ran.err), ran.err
     assert len(ran.err) < MOST_WORDS, ran.err[:500]
-    left = [path for path in work.rglob("*") if path.name in COMPLETE and path.parent != work / "in/result"]
-    left += work.glob("out.*")
+    left = [path for path in _complete(work) if path not in there]
     assert not left, f"a result that looks complete: {left}"
 
 
@@ -111,8 +137,10 @@ def _not_finite(word: str) -> NoReturn:
 def _names_input(hostile: Hostile, text: str) -> bool:
     """Return whether a message names one of the files or folders that the command was given."""
     given = [Path(word).name for word in hostile.words if "{in}" in word]
+    # A value of a settings file is said of the option that it stands for.
+    options = ["--"] if "--settings" in hostile.words else []
     # Of the visits, the commands speak by number too.
-    return any(name in _joined(text) for name in (*given, "s.json", "s.xml", "visit 1"))
+    return any(name in _joined(text) for name in (*given, *options, "s.json", "s.xml", "visit 1"))
 
 
 def _joined(text: str) -> str:

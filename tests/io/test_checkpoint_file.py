@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from duotomo.io import CheckpointFile, FileError, fingerprint
+from duotomo.io.iterate_file import IterateFile
 from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.io.versions import UNKNOWN
 from duotomo.methods.settings import Settings
@@ -305,3 +306,43 @@ def test_volumes_are_restored_to_the_gpu(file: CheckpointFile) -> None:
     assert found is not None
     assert all(volume.is_cuda for volume in found.volumes.values())
     assert not any(row.is_cuda for row in found.params)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "match"),
+    [
+        ("stage", [0.5] * 5, "one whole number for each step in the column stage; got float64"),
+        ("objective", [1] * 5, "one number for each step in the column objective; got int64"),
+        ("seconds", [[1.0]], r"in the column seconds; got float64 of shape \(1, 1\)"),
+        ("what", [-1] * 5, "what of every step among 3 names; got -1 to -1"),
+        ("what", [0, 1, 2, 3, 0], "what of every step among 3 names; got 0 to 3"),
+    ],
+)
+def test_histories_of_other_numbers_are_refused(
+    column: str, values: Any, match: str, file: CheckpointFile
+) -> None:
+    file.save(state())
+    with edited(Path(file.path)) as content:
+        names = dict(content[f"history/{column}"].attrs)
+        del content[f"history/{column}"]
+        content[f"history/{column}"] = values
+        content[f"history/{column}"].attrs.update(names)
+    with pytest.raises(FileError, match=match):
+        file.load()
+
+
+def test_what_differs_is_said_in_few_words(file: CheckpointFile) -> None:
+    file.save(state())
+    with edited(Path(file.path)) as content:
+        content.attrs["fingerprint"] = " ".join(f"{'x' * 500}{n}=1" for n in range(90))
+    with pytest.raises(FileError, match="got that of one with another") as raised:
+        file.load()
+    assert len(str(raised.value)) < 1200
+
+
+def test_an_iterate_has_one_row_of_numbers(file: CheckpointFile) -> None:
+    file.save(state())
+    with pytest.raises(
+        FileError, match=r"checkpoint\.h5: expected one row of numbers in the checkpoint; got 2"
+    ):
+        IterateFile(file).load()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from duotomo.io import FileError
-from duotomo.io.hdf5 import attribute, has, opened, part, stored_text
+from duotomo.io.hdf5 import attribute, group_at, has, numbered, opened, part, stored_text
 from duotomo.io.stacks.hdf5 import checked_read
 from tests.fuzz.sizes import chunk_of
 
@@ -86,6 +86,31 @@ def test_a_text_is_one_text(tmp_path: Path) -> None:
         for name in ("number", "two"):
             with pytest.raises(FileError, match=f"expected one text at /{name}; got something else"):
                 stored_text(file, name)
+
+
+def test_a_text_is_short_and_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"secret")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("long", shape=(), dtype=f"S{2**30}")
+        file.create_dataset("out", shape=(1,), dtype="S6", external=[(str(tmp_path / "other"), 0, 6)])
+        with pytest.raises(FileError, match="expected a text of at most 65536 bytes at /long; got room for"):
+            stored_text(file, "long")
+        with pytest.raises(FileError, match="expected the numbers of /out in the file; got a link to others"):
+            stored_text(file, "out")
+
+
+def test_an_array_is_not_searched_for_members(tmp_path: Path) -> None:
+    """It may claim any number of rows, of which none was ever written."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("visits", shape=(2**40,), dtype="f4", chunks=(1024,))
+        for look in (lambda: group_at(file, "visits"), lambda: numbered(file["visits"])):
+            with pytest.raises(FileError, match="expected a group at /visits; got an array"):
+                look()
+        with pytest.raises(FileError, match="expected /visits/x in the file; got an array there"):
+            part(file["visits"], "x")
+        file["groups/1"] = 1.0
+        with pytest.raises(FileError, match=r"members 0, 1, ... without a gap in /groups; got \['1'\]"):
+            numbered(file["groups"])
 
 
 FILTERS: tuple[dict[str, Any], ...] = (

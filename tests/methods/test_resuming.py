@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from duotomo.errors import DuotomoError
 from duotomo.methods import (
     Alternating,
     Result,
@@ -100,3 +101,35 @@ def test_each_transform_is_that_of_its_visit(name: str) -> None:
     x_mm = [float(motion.points(torch.tensor([0.0, 20.0, 25.0]))[0]) for motion in result.motions]
     assert x_mm[0] > 2.0
     assert x_mm[1] < -1.5
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"stage": 99}, "expected a stage up to .* in the checkpoint; got 99"),
+        ({"coarsen": (7, 7, 7)}, r"expected voxels combined by one of .* in the checkpoint; got \(7, 7, 7\)"),
+        ({"volumes": {}}, "expected volume '.*' of shape .* in the checkpoint; got none"),
+        (
+            {"volumes": {"volume": torch.zeros(2, 2, 2)}},
+            r"expected volume '.*' of shape .* in the checkpoint",
+        ),
+        ({"params": ()}, "expected parameters of 2 moving visits in the checkpoint; got 0"),
+        ({"params": (torch.zeros(5),) * 2}, r"expected parameters of .* of shape .* got the shape \(5,\)"),
+    ],
+)
+def test_states_of_another_run_are_refused(name: str, changes: dict[str, Any], match: str) -> None:
+    if name == "sequential" and "params" in changes:
+        pytest.skip("its states have no motion")
+    kept = Memory()
+    METHODS[name](study(*MOTIONS), short(), checkpoint=kept)
+    with pytest.raises(DuotomoError, match=match):
+        METHODS[name](study(*MOTIONS), short(), checkpoint=Memory(replace(kept.states[1], **changes)))
+
+
+def test_states_that_are_not_finite_are_refused() -> None:
+    kept = Memory()
+    simultaneous(study(*MOTIONS), short(), checkpoint=kept)
+    volumes = {"volume": kept.states[1].volumes["volume"] * float("nan")}
+    with pytest.raises(DuotomoError, match="expected finite numbers as volume 'volume' in the checkpoint"):
+        simultaneous(study(*MOTIONS), short(), checkpoint=Memory(replace(kept.states[1], volumes=volumes)))

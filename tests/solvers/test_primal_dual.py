@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +16,7 @@ from duotomo.geometry import VolumeGrid
 from duotomo.objectives import Nonnegativity, Objective, ProjectionMisfit, TotalVariation
 from duotomo.operators import LinearOperator, Weighting
 from duotomo.solvers import Cgls, Lbfgs, PrimalDual, Status, Step
+from duotomo.solvers.iterate import Iterate
 from tests.solvers.dense import Dense
 
 GRID = VolumeGrid.on_detector((3, 4, 5), (1.5, 1.0, 0.8))
@@ -264,3 +269,48 @@ def test_a_start_that_does_not_fit_is_refused() -> None:
         ShapeError, match=r"PrimalDual\.minimise: expected start \(.*\) = \(3, 4, 5\); got \(5, 4"
     ):
         solver.minimise(goal, torch.zeros(5, 4, 3, dtype=torch.float64))
+
+
+class _Kept:
+    """Holds one iterate."""
+
+    every = 1
+
+    def __init__(self) -> None:
+        self.iterate: Iterate | None = None
+
+    def load(self) -> Iterate | None:
+        return self.iterate
+
+    def save(self, iterate: Iterate) -> None:
+        self.iterate = iterate
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda one: {"tensors": {}}, r"expected tensors of the shapes .* in the checkpoint; got \{\}"),
+        (
+            lambda one: {"tensors": {**one.tensors, "p": torch.zeros(2)}},
+            "expected tensors of the shapes .* in the checkpoint",
+        ),
+        (lambda one: {"numbers": ()}, "expected two numbers, and the steps so far .* got 0 numbers"),
+        (
+            lambda one: {"history": ()},
+            "expected two numbers, and the steps so far .* got 2 numbers and 0 steps",
+        ),
+        (lambda one: {"numbers": (1.0, -1.0)}, "expected step sizes above 0, and finite tensors"),
+        (lambda one: {"numbers": (float("nan"), 1.0)}, "expected step sizes above 0, and finite tensors"),
+        (
+            lambda one: {"tensors": {**one.tensors, "x": one.tensors["x"] * float("nan")}},
+            "expected step sizes above 0, and finite tensors",
+        ),
+    ],
+)
+def test_iterates_of_another_run_are_refused(change: Callable[[Iterate], Any], match: str) -> None:
+    kept, misfit = _Kept(), objective(*blurred(), 0.3)
+    PrimalDual(n_steps=3).minimise(misfit, store=kept)
+    assert kept.iterate is not None
+    kept.iterate = replace(kept.iterate, **change(kept.iterate))
+    with pytest.raises(DuotomoError, match=match):
+        PrimalDual(n_steps=5).minimise(misfit, store=kept)

@@ -150,7 +150,7 @@ def _load_json(kind: str, names: Sequence[str], text: str) -> dict[str, Any]:
         raise GeometryError(f"{where}: expected a JSON object; got {type(content).__name__}. {remedy}")
     got = content.pop("kind", None)
     if got != kind:
-        raise GeometryError(f"{where}: expected kind {kind!r}; got {got!r}. {remedy}")
+        raise GeometryError(f"{where}: expected kind {kind!r}; got {short(got)}. {remedy}")
     missing = sorted(set(names) - set(content))
     unknown = sorted(set(content) - set(names))
     if missing or unknown:

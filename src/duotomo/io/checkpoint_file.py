@@ -13,7 +13,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from duotomo.io.hdf5 import FileFormat, numbered, numbers, part, put, put_text, reading, tensor, text, writing
+from duotomo.io.hdf5 import (
+    FileFormat,
+    group_at,
+    has,
+    numbered,
+    numbers,
+    part,
+    put,
+    put_text,
+    reading,
+    tensor,
+    text,
+    writing,
+)
 from duotomo.io.paths import AnyPath, FileError, damage
 from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.io.schemas import NamesSchema, StateSchema, check_schema
@@ -23,6 +36,7 @@ from duotomo.solvers import Status, Step
 FORMAT = FileFormat(name="duotomo checkpoint", version=3, older=(1, 2))
 
 _PLAIN = ("stage", "block", "model", "reason", "applications", "seconds")
+_MOST_PARTS = 10
 _DTYPES: dict[Any, Any] = {int: np.int64, float: np.float64}
 
 
@@ -95,7 +109,7 @@ class CheckpointFile:
             plain = json.loads(text(file, "state"))
             check_schema(StateSchema, plain)
             z, y, x = plain["coarsen"]
-            volumes, params = part(file, "volumes"), part(file, "params")
+            volumes, params = group_at(file, "volumes"), group_at(file, "params")
             state = State(
                 **{name: plain[name] for name in _PLAIN},
                 coarsen=(z, y, x),
@@ -107,7 +121,7 @@ class CheckpointFile:
                 params=tuple(
                     tensor(params, str(number), ("parameter",)) for number in range(len(numbered(params)))
                 ),
-                history=_history(part(file, "history")),
+                history=_history(group_at(file, "history")),
             )
         for name, volume in state.volumes.items():
             state.volumes[name] = volume.to(self.device)
@@ -118,7 +132,7 @@ class CheckpointFile:
         Path(self.path).unlink(missing_ok=True)
 
     def _check(self, found: str) -> None:
-        other = self.fingerprint.differing(found)
+        other = [name[:40] for name in self.fingerprint.differing(found)[:_MOST_PARTS]]
         if other:
             raise FileError(
                 f"expected the state of this computation; got that of one with another "
@@ -140,15 +154,25 @@ def _put_history(group: Any, history: Sequence[Step]) -> None:
 
 
 def _history(group: Any) -> tuple[Step, ...]:
-    older = {present: name for name, present in VERSION_1.items() if name in group}
+    older = {present: name for name, present in VERSION_1.items() if has(group, name)}
     columns: dict[str, list[Any]] = {}
     for name, kind in COLUMNS.items():
         stored = older.get(name, name)
-        data = part(group, stored)
-        columns[name] = numbers(group, stored).tolist()
+        data, values = part(group, stored), numbers(group, stored)
+        if values.ndim != 1 or values.dtype.kind not in ("f" if kind is float else "iu"):
+            raise FileError(
+                f"expected one {'number' if kind is float else 'whole number'} for each step in the column "
+                f"{stored}; got {values.dtype} of shape {values.shape}. Restore the file."
+            )
+        columns[name] = values.tolist()
         if kind not in _DTYPES:
             names = json.loads(text(data, "names"))
             check_schema(NamesSchema, {"names": names})
+            if columns[name] and not 0 <= min(columns[name]) <= max(columns[name]) < len(names):
+                raise FileError(
+                    f"expected {stored} of every step among {len(names)} names; got {min(columns[name])} to "
+                    f"{max(columns[name])}. Restore the file."
+                )
             columns[name] = [names[index] for index in columns[name]]
     rows = zip(*columns.values(), strict=True)
     return tuple(Step(**dict(zip(columns, row, strict=True))) for row in rows)

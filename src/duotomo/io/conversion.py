@@ -162,8 +162,8 @@ def convert(
         return _write_scan(_visit_of_study(source, what), task)
     if what is not None:
         raise FileError(
-            f"{_WHERE}: expected `what` for a result folder or a study only; got a {kind.value}. Leave it "
-            f"out."
+            f"{_WHERE}: {source}: expected `what` for a result folder or a study only; got a {kind.value}. "
+            f"Leave it out."
         )
     return _convert(source, kind, task, grid=None)
 
@@ -192,7 +192,8 @@ def _from_result(task: _Task, what: str) -> list[Path]:
     parts = {name_of(file): file for file, entry in index["files"].items() if entry["kind"] in PARTS}
     if what not in parts:
         raise FileError(
-            f"{_WHERE}: expected `what` as one of {', '.join(parts)}; got {what!r}. Choose one of them."
+            f"{_WHERE}: {task.source}: expected `what` as one of {', '.join(parts) or 'no parts'}; got "
+            f"{what!r}. Choose one of them."
         )
     with naming(_WHERE, task.source):
         part = checked(task.source, index, parts[what])

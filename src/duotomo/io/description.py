@@ -14,7 +14,7 @@ from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.io.checkpoint_file import FORMAT as CHECKPOINT
 from duotomo.io.dicom.frames import frame_count, frame_shape
-from duotomo.io.dicom.header import is_dicom
+from duotomo.io.dicom.header import is_dicom, reading_dicom
 from duotomo.io.dicom.registration import SPATIAL
 from duotomo.io.displacement import read_displacement
 from duotomo.io.file_kind import FileKind, dicom_header, recognise, sop_class
@@ -135,13 +135,14 @@ def _header(path: Path) -> Facts | None:
     if not files:
         return None
     header = dicom_header(_WHERE, files[0])
-    n_rows, n_columns = frame_shape(header)
-    uid = pydicom().uid.UID(sop_class(header))
-    return {
-        "format": f"DICOM {uid.name if uid in pydicom()._uid_dict.UID_dictionary else 'of an unknown kind'}",
-        "n_views": frame_count(header) if len(files) == 1 else len(files),
-        "rows_columns": [n_rows, n_columns],
-    }
+    # pydicom looks at a value when it is asked for, and warns or raises then.
+    with reading_dicom(_WHERE, files[0], lambda error: type(error).__name__):
+        kind, *_ = pydicom()._uid_dict.UID_dictionary.get(sop_class(header), ("of an unknown kind",))
+        return {
+            "format": f"DICOM {kind}",
+            "n_views": frame_count(header) if len(files) == 1 else len(files),
+            "rows_columns": list(frame_shape(header)),
+        }
 
 
 def _acquisition(acquisition: Acquisition) -> Facts:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import FileIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from duotomo.io.libraries import H5PY_ERRORS, h5py
 from duotomo.io.paths import AnyPath, FileError, damage, naming, source, target
 from duotomo.io.seal import SIZE, check_seal, is_sealed, seal
 from duotomo.io.size_check import MAX_BYTES
-from duotomo.io.stacks.hdf5 import checked_read
+from duotomo.io.stacks.hdf5 import check_inside, checked_read
 
 SUFFIXES = (".h5", ".hdf5")
 
@@ -27,7 +28,9 @@ SUFFIXES = (".h5", ".hdf5")
 _LIBVER = ("v110", "v110")
 
 _MOST_LINKS = 16
+_LONGEST_TEXT = 2**16
 _FEW = 20
+"""Members that a message names, and characters of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +170,7 @@ def part(group: Any, name: str) -> Any:
             continue
         if not isinstance(found, h5py().Group) or not has(found, word):
             raise FileError(
-                f"expected {where} in the file; got {sorted(group)[:_FEW]} there. "
+                f"expected {where} in the file; got {_members(group)} there. "
                 f"Write it, or choose another file."
             )
         link = found.get(word, getlink=True)
@@ -184,6 +187,23 @@ def part(group: Any, name: str) -> Any:
         found = found.file if link.path.startswith("/") else found
         words.extendleft(reversed(link.path.split("/")))
     return found
+
+
+def group_at(group: Any, name: str) -> Any:
+    """Return a member that is a group: h5py would go through all rows of an array in search of a name."""
+    return _as_group(part(group, name))
+
+
+def _as_group(found: Any) -> Any:
+    if not isinstance(found, h5py().Group):
+        raise FileError(f"expected a group at {found.name}; got {_members(found)}. Write it anew.")
+    return found
+
+
+def _members(found: Any) -> str:
+    if not isinstance(found, h5py().Group):
+        return "an array"
+    return str([name[:_FEW] for name in islice(found, _FEW)])
 
 
 def attribute(group: Any, name: str) -> Any:
@@ -216,17 +236,22 @@ def stored_text(group: Any, name: str) -> str:
     data = part(group, name)
     if getattr(data, "shape", None) not in ((), (1,)) or h5py().check_string_dtype(data.dtype) is None:
         raise FileError(f"expected one text at {_at(group, name)}; got something else. Write it anew.")
+    check_inside(data, _at(group, name))
+    if data.dtype.itemsize > _LONGEST_TEXT:
+        raise FileError(
+            f"expected a text of at most {_LONGEST_TEXT} bytes at {_at(group, name)}; got room for "
+            f"{data.dtype.itemsize}. Write it anew."
+        )
     value = np.ravel(data[()])[0]
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def numbered(group: Any) -> list[Any]:
     """Return the members "0", "1", ... of a group, in order; raise if one is left out."""
-    expected = [str(i) for i in range(len(group))]
+    expected = [str(i) for i in range(len(_as_group(group)))]
     if sorted(group, key=lambda name: (len(name), name)) != expected:
         raise FileError(
-            f"expected members 0, 1, ... without a gap in {group.name}; got {sorted(group)[:_FEW]}. "
-            f"Rename them."
+            f"expected members 0, 1, ... without a gap in {group.name}; got {_members(group)}. Rename them."
         )
     return [part(group, name) for name in expected]
 
@@ -243,8 +268,8 @@ def _check_format(file: Any, of: FileFormat, *, sealed: bool) -> None:
     version, known = attribute(file, "version"), (*of.older, of.version)
     if version not in known:
         raise FileError(
-            f"expected version {' or '.join(map(str, known))} of the format {of.name!r}; got {version}. "
-            f"Read it with the duotomo that wrote it."
+            f"expected version {' or '.join(map(str, known))} of the format {of.name!r}; got "
+            f"{str(version)[:80]}. Read it with the duotomo that wrote it."
         )
     if version == of.version and not sealed:
         raise FileError(

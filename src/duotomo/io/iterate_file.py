@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 import torch
 
 from duotomo.io.checkpoint_file import CheckpointFile
+from duotomo.io.paths import FileError
 from duotomo.methods.level import FINEST
 from duotomo.methods.state import State
 from duotomo.solvers import Status
@@ -43,6 +44,11 @@ class IterateFile:
         state = self.file.load()
         if state is None:
             return None
+        if len(state.params) != 1:
+            raise FileError(
+                f"IterateFile: {self.file.path}: expected one row of numbers in the checkpoint; got "
+                f"{len(state.params)}. It is not of this run: remove it to begin anew."
+            )
         numbers = tuple(state.params[0].tolist())
         return Iterate(tensors=state.volumes, numbers=numbers, history=state.history)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.io.hdf5 import has, numbered, numbers, opened, part, stored_text
+from duotomo.io.hdf5 import group_at, has, numbered, numbers, opened, stored_text
 from duotomo.io.paths import FileError
 from duotomo.io.size_check import check_bytes
 
@@ -138,7 +138,7 @@ def _is_odd(word: str) -> bool:
 
 def _from_hdf5(path: Path) -> list[_Raw]:
     with opened(path) as file:
-        groups = numbered(part(file, "TransformGroup"))
+        groups = numbered(group_at(file, "TransformGroup"))
         if len(groups) > _MOST_TRANSFORMS:
             raise damaged(f"at most {_MOST_TRANSFORMS} transforms", str(len(groups)))
         return [_of_group(group) for group in groups]

@@ -12,6 +12,9 @@ from duotomo.errors import DuotomoError
 
 AnyPath = str | PathLike[str]
 
+_LONGEST_REASON = 400
+"""Characters of a library's message: some repeat all that the file holds."""
+
 
 def source(where: str, path: AnyPath, suffixes: Sequence[str]) -> Path:
     """Return the path of a file to read; raise unless it is there and of a kind that can be read."""
@@ -103,4 +106,5 @@ def reason(error: BaseException) -> str:
     """
     lines = str(error).strip().splitlines() or [type(error).__name__]
     telling = next((line for line in lines if "ERROR: " in line), lines[-1])
-    return re.sub(r"^.*ERROR: (\w+\(0x\w+\): )?", "", telling).strip().rstrip(".")
+    said = re.sub(r"^.*ERROR: (\w+\(0x\w+\): )?", "", telling).strip().rstrip(".")
+    return said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]} ..."

@@ -108,8 +108,8 @@ def _read(where: str, path: Path) -> dict[str, Any]:
     if not known:
         versions = " or ".join(map(str, (*OLDER, VERSION)))
         raise FileError(
-            f"{where}: expected {path} of format {FORMAT!r}, version {versions}; got {found[0]!r}, version "
-            f"{found[1]}. Use the duotomo that wrote it, or choose another folder."
+            f"{where}: expected {path} of format {FORMAT!r}, version {versions}; got {str(found[0])[:80]!r}, "
+            f"version {str(found[1])[:80]}. Use the duotomo that wrote it, or choose another folder."
         )
     return index
 

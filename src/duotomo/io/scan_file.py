@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.io.hdf5 import opened, stated_format
+from duotomo.io.hdf5 import has, opened, stated_format
 from duotomo.io.paths import AnyPath, FileError, reason
 from duotomo.io.scan import Scan
 from duotomo.io.scan_geometry import place_stack
@@ -95,7 +95,7 @@ def _is_own(path: Path) -> bool:
                 "expected one scan; got a study, which holds every visit. Pass it alone, without other "
                 "scans, to read_visits."
             )
-        return stated.startswith("duotomo ") or "source_mm" in file
+        return stated.startswith("duotomo ") or has(file, "source_mm")
 
 
 def _own(path: Path, supplied: Supplied, max_bytes: int) -> Scan:

@@ -14,8 +14,8 @@ from duotomo.io.paths import AnyPath, FileError, naming
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Values
 from duotomo.io.seal import UNSEALED, is_sealed
-from duotomo.io.size_check import MAX_BYTES
-from duotomo.io.stacks.hdf5 import checked_read
+from duotomo.io.size_check import MAX_BYTES, check_numbers
+from duotomo.io.stacks.hdf5 import check_inside, checked_read
 
 FORMAT = FileFormat(name="duotomo scan", version=2, older=(1,))
 
@@ -136,8 +136,14 @@ def _vectors(file: Any, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     return checked_read(_dataset(file, name), name, max_bytes=_MOST_VECTOR_BYTES).astype(np.float64)
 
 
+def _number(data: Any, name: str) -> np.ndarray[Any, Any]:
+    check_numbers(data.dtype, name)
+    check_inside(data, name)
+    return np.asarray(data[()])
+
+
 def _numbers(file: Any, name: str, max_bytes: int) -> torch.Tensor:
     data = _dataset(file, name)
-    array = checked_read(data, name, max_bytes=max_bytes) if data.shape else np.asarray(data[()])
+    array = checked_read(data, name, max_bytes=max_bytes) if data.shape else _number(data, name)
     precise = array.dtype == np.float64
     return torch.from_numpy(array if precise else array.astype(np.float32))

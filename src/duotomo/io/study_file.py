@@ -8,7 +8,18 @@ from typing import Any
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.io.hdf5 import FileFormat, numbered, part, put, put_text, reading, tensor, text, writing
+from duotomo.io.hdf5 import (
+    FileFormat,
+    group_at,
+    has,
+    numbered,
+    put,
+    put_text,
+    reading,
+    tensor,
+    text,
+    writing,
+)
 from duotomo.io.paths import AnyPath, naming
 from duotomo.methods.study import Study, Visit
 
@@ -84,8 +95,8 @@ def read_study(path: AnyPath, device: torch.device | str = "cpu") -> Study:
     """
     where = "read_study"
     with reading(where, path, FORMAT) as file:
-        grid = VolumeGrid.from_json(text(part(file, "grid"), "json"))
-        visits = [_visit(group) for group in numbered(part(file, "visits"))]
+        grid = VolumeGrid.from_json(text(group_at(file, "grid"), "json"))
+        visits = [_visit(group) for group in numbered(group_at(file, "visits"))]
     with naming(where, path):
         return Study(grid=grid, visits=tuple(_on(device, visit) for visit in visits))
 
@@ -94,7 +105,7 @@ def _visit(group: Any) -> Visit:
     return Visit(
         projections=tensor(group, "projections", _AXES),
         acquisition=Acquisition.from_json(text(group, "acquisition")),
-        weights=tensor(group, "weights", _AXES) if "weights" in group else None,
+        weights=tensor(group, "weights", _AXES) if has(group, "weights") else None,
         grid=VolumeGrid.from_json(text(group, "grid")) if "grid" in group.attrs else None,
     )
 

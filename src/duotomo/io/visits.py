@@ -17,7 +17,7 @@ from duotomo.io.agreement import Agreement, Allowed, compare_visits
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.file_kind import is_study
 from duotomo.io.line_integrals import LogSettings, to_line_integrals
-from duotomo.io.paths import AnyPath
+from duotomo.io.paths import AnyPath, naming
 from duotomo.io.scan import Scan
 from duotomo.io.scan_file import read_scan
 from duotomo.io.scan_options import ScanOptions, Values
@@ -104,14 +104,16 @@ def read_visits(
     known = [scan.identity for scan in scans]
     agreement = compare_visits(_WHERE, known, [scan.projections for scan in scans], allowed)
     grids = _grids(scans, options, note)
-    visits = tuple(
-        Visit(
-            projections=scan.projections.to(device=device, dtype=torch.float32),
-            acquisition=scan.acquisition,
-            grid=grid if grid != grids[0] else None,
-        )
-        for scan, grid in zip(scans, grids, strict=True)
-    )
+    visits = []
+    for path, scan, grid in zip(files, scans, grids, strict=True):
+        with naming(_WHERE, path):
+            visits.append(
+                Visit(
+                    projections=scan.projections.to(device=device, dtype=torch.float32),
+                    acquisition=scan.acquisition,
+                    grid=grid if grid != grids[0] else None,
+                )
+            )
     described = tuple(
         {
             **_described(scan.acquisition, scan.format),
@@ -123,7 +125,7 @@ def read_visits(
     )
     return ScannedStudy(
         grid=grids[0],
-        visits=visits,
+        visits=tuple(visits),
         described=described,
         identities=agreement.identities(known),
         agreement=agreement,

@@ -22,12 +22,13 @@ from duotomo.methods.schedule import Stage
 from duotomo.methods.sequential import in_both_frames, one_visit
 from duotomo.methods.settings import Settings
 from duotomo.methods.state import Checkpoint, State
+from duotomo.methods.state_check import check_state
 from duotomo.methods.study import Study
 from duotomo.methods.updates import Estimates, Update, replaced
 from duotomo.objectives import LocalCorrelation
 from duotomo.solvers import Status
 from duotomo.solvers.history import OnStep
-from duotomo.transforms import Motion, model_name
+from duotomo.transforms import Motion, Transform, model_name
 
 SETTLED = 0.01
 """A motion has settled once an iteration changes it by less, in voxels of its level (RMS)."""
@@ -88,7 +89,7 @@ def iterative(
             raise DuotomoError(f"iterative: expected {name} >= 1; got {count}. Allow at least one.")
     settings = settings.without_choice
     turns = _Turns(study, settings, update, volume_steps, motion_steps, misfit, on_step)
-    state = (checkpoint.load() if checkpoint is not None else None) or turns.first_state()
+    state = turns.kept(checkpoint) or turns.first_state()
     while state.stage < len(settings.stages) and state.status is not Status.DIVERGED:
         state = turns.advance(state)
         if checkpoint is not None:
@@ -128,11 +129,32 @@ class _Turns:
         params = initial_params(self.study, guess=self.settings.initial_guess)
         return State.initial(volumes, coarsen=coarsen, params=params)
 
+    def kept(self, checkpoint: Checkpoint | None) -> State | None:
+        """Return the state to go on from, if there is one; raise unless it fits."""
+        state = None if checkpoint is None else checkpoint.load()
+        if state is None:
+            return None
+        check_state(
+            "iterative",
+            state,
+            n_stages=len(self.settings.stages),
+            coarsens={stage.coarsen for stage in self.settings.stages},
+            shapes=lambda coarsen: {
+                name: alone.grid.coarsen(coarsen).shape
+                for name, alone in zip(self.names, self._alone, strict=True)
+            },
+            transforms=self._transforms,
+        )
+        return state
+
+    def _transforms(self, name: str) -> list[Transform]:
+        model = model_named(self.settings.stages, name)
+        return [model(self.study.grid_of(visit)) for visit in self.study.moving]
+
     def motions(self, state: State) -> tuple[Motion, ...]:
         """Return the motion of each moving visit in a state."""
-        model = model_named(self.settings, state.model)
-        moved = zip(self.study.moving, state.params, strict=True)
-        return tuple(Motion(model(self.study.grid_of(visit)), params) for visit, params in moved)
+        moved = zip(self._transforms(state.model), state.params, strict=True)
+        return tuple(Motion(transform, params) for transform, params in moved)
 
     def advance(self, state: State) -> State:
         """Return the state after one more iteration, or after the step at which it diverged."""

@@ -16,6 +16,7 @@ from duotomo.methods.registration import (
 from duotomo.methods.result import Result
 from duotomo.methods.settings import Settings
 from duotomo.methods.state import Checkpoint, State
+from duotomo.methods.state_check import check_state
 from duotomo.objectives import LocalCorrelation
 from duotomo.solvers import History
 from duotomo.solvers.history import OnStep
@@ -64,8 +65,19 @@ def registered(
     state = None if checkpoint is None else checkpoint.load()
     if state is None:
         state = State.initial({}, coarsen=stages[0].coarsen, params=[motion.params])
-    elif state.stage > 0:
-        motion = Motion(transforms[state.stage - 1], state.params[0])
+    else:
+        # Before the first stage, a translation.
+        kept = [transforms[min(state.stage, len(stages)) - 1] if state.stage else motion.transform]
+        check_state(
+            "register",
+            state,
+            n_stages=len(stages),
+            coarsens={stage.coarsen for stage in stages},
+            shapes=lambda _: {},
+            transforms=lambda _: kept,
+        )
+        if state.stage > 0:
+            motion = Motion(transforms[state.stage - 1], state.params[0])
     history = History(lambda: 0, on_step, earlier=state.history, seconds=state.seconds)
     for number in range(state.stage, len(stages)):
         stage = stages[number]

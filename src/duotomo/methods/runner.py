@@ -96,7 +96,7 @@ class Runner:
 
     def motions(self, state: State) -> tuple[Motion, ...]:
         """Return the motion of each moving visit in a state."""
-        transforms = self._transforms(model_named(self.settings, state.model))
+        transforms = self._transforms(model_named(self.settings.stages, state.model))
         return tuple(Motion(one, row) for one, row in zip(transforms, state.params, strict=True))
 
     def choice(self, state: State, model: Model) -> ModelChoice:
@@ -194,7 +194,7 @@ class Runner:
     ) -> tuple[tuple[Transform, ...], tuple[torch.Tensor, ...]]:
         """Return the transforms of a stage, and the motions so far converted to them."""
         if model is None or model_name(model) == state.model or self.known is not None:
-            named = model_named(self.settings, state.model) if model is None else model
+            named = model_named(self.settings.stages, state.model) if model is None else model
             return self._transforms(named), state.params
         motions = self.motions(state)
         targets = self._transforms(model)
@@ -234,16 +234,16 @@ class Runner:
         return self._scales
 
 
-def model_named(settings: Settings, name: str) -> Model:
-    """Return the model of that name among those of the settings, or that of an initial guess."""
-    models = (Translation, *(stage.model for stage in settings.stages if stage.model is not None))
+def model_named(stages: Sequence[Stage], name: str) -> Model:
+    """Return the model of that name among those of the stages, or that of an initial guess."""
+    models = (Translation, *(stage.model for stage in stages if stage.model is not None))
     for model in models:
         if model_name(model) == name:
             return model
     known = ", ".join(dict.fromkeys(map(model_name, models)))
     raise DuotomoError(
-        f"Settings: expected a state whose model is one of {known}; got {name!r}. Resume with the settings "
-        f"that the run began with."
+        f"Settings: expected a state whose model is one of {known}; got {name[:80]!r}. Resume with the "
+        f"settings that the run began with, or remove the checkpoint to begin anew."
     )
 
 

@@ -10,7 +10,7 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.methods.initial_guess import initial_params
-from duotomo.methods.level import resampled
+from duotomo.methods.level import Factors, resampled
 from duotomo.methods.registration import (
     Misfit,
     Registration,
@@ -22,6 +22,7 @@ from duotomo.methods.result import Result
 from duotomo.methods.runner import VOLUME, Runner
 from duotomo.methods.settings import Settings
 from duotomo.methods.state import Checkpoint, State
+from duotomo.methods.state_check import check_state
 from duotomo.methods.study import Study
 from duotomo.objectives import LocalCorrelation
 from duotomo.solvers import Status
@@ -73,9 +74,9 @@ def sequential(
     starts = initial_motions(study, settings)
     if study.moving:
         check_models(settings)
-    state = checkpoint.load() if checkpoint is not None else None
     fixed = settings.with_known_motion()
     n_stages = len(fixed.stages)
+    state = _kept(study, fixed, checkpoint)
     for index in range(len(study.visits)):
         if state is not None and (state.stage >= (index + 1) * n_stages or state.status is Status.DIVERGED):
             continue
@@ -191,6 +192,31 @@ def _own_grids(study: Study, names: Sequence[str], coarsen: tuple[int, int, int]
     grids = {f"visit_{number}": study.grid_of(visit) for number, visit in enumerate(study.visits, start=1)}
     own = {name: grids[name] for name in names if name in grids}
     return {name: grid.coarsen(coarsen) for name, grid in own.items() if grid != study.grid}
+
+
+def _kept(study: Study, settings: Settings, checkpoint: Checkpoint | None) -> State | None:
+    """Return the state to go on from, if there is one; raise unless it fits the study and the settings."""
+    state = None if checkpoint is None else checkpoint.load()
+    if state is None:
+        return None
+    n_stages, last = len(settings.stages), settings.stages[-1].coarsen
+    # After its last stage, the volume is that of the visit before.
+    done = min(max(state.stage - (state.block == 0), 0) // n_stages, len(study.visits) - 1)
+    grids = [study.grid_of(visit) for visit in study.visits]
+
+    def shapes(coarsen: Factors) -> dict[str, tuple[int, ...]]:
+        earlier = {f"visit_{number + 1}": grids[number].coarsen(last).shape for number in range(done)}
+        return {**earlier, VOLUME: grids[done].coarsen(coarsen).shape}
+
+    check_state(
+        "sequential",
+        state,
+        n_stages=len(grids) * n_stages,
+        coarsens={stage.coarsen for stage in settings.stages},
+        shapes=shapes,
+        transforms=lambda _: (),
+    )
+    return state
 
 
 def _next_visit(state: State, index: int, first: State) -> State:

@@ -8,14 +8,15 @@ from itertools import takewhile
 
 from duotomo.methods.multi_start import as_begun, multi_start
 from duotomo.methods.result import Result
-from duotomo.methods.runner import VOLUME, Runner
+from duotomo.methods.runner import VOLUME, Runner, model_named
 from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Settings
 from duotomo.methods.state import Checkpoint, State
+from duotomo.methods.state_check import check_state
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
 from duotomo.solvers.history import OnStep
-from duotomo.transforms import Motion, model_name
+from duotomo.transforms import Motion, Transform, model_name
 
 
 def simultaneous(
@@ -54,7 +55,7 @@ def simultaneous(
     GeometryError
         If the grids of two visits share no volume after the initial guess.
     """
-    state = (checkpoint.load() if checkpoint else None) or multi_start(study, settings, on_step)
+    state = _kept(study, settings, checkpoint) or multi_start(study, settings, on_step)
     if settings.stiffer:
         settings, state = _chosen(study, settings, state, on_step, checkpoint)
     else:
@@ -82,6 +83,32 @@ def _chosen(
     state = runner.run(state)
     diverged = state.status is Status.DIVERGED
     return (soft if not diverged and runner.choice(state, model).needs_lattice else stiff), state
+
+
+def _kept(
+    study: Study, settings: Settings, checkpoint: Checkpoint | None, *, known: Sequence[Motion] | None = None
+) -> State | None:
+    """Return the state to go on from, if there is one; raise unless it fits the study and the settings."""
+    state = None if checkpoint is None else checkpoint.load()
+    if state is None:
+        return None
+    stages = (*settings.stages, *settings.stiffer)
+
+    def transforms(name: str) -> list[Transform]:
+        if known is not None:
+            return [motion.transform for motion in known]
+        model = model_named(stages, name)
+        return [model(study.grid_of(visit)) for visit in study.moving]
+
+    check_state(
+        "simultaneous",
+        state,
+        n_stages=max(len(settings.stages), len(settings.stiffer)),
+        coarsens={stage.coarsen for stage in stages},
+        shapes=lambda coarsen: {VOLUME: study.grid.coarsen(coarsen).shape},
+        transforms=transforms,
+    )
+    return state
 
 
 def _alike(one: Stage, other: Stage) -> bool:
@@ -118,5 +145,5 @@ def with_known_motion(
     """
     fixed = settings.with_known_motion()
     runner = Runner(study, fixed, known=tuple(motions), on_step=on_step, checkpoint=checkpoint)
-    state = runner.run((checkpoint.load() if checkpoint else None) or runner.first_state())
+    state = runner.run(_kept(study, fixed, checkpoint, known=motions) or runner.first_state())
     return Result.of_state("known motion", study, state, motions, state.volumes[VOLUME])

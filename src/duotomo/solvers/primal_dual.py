@@ -99,6 +99,7 @@ class PrimalDual(Solver[Objective]):
         if kept is not None:
             # What had to be computed once more is not counted again.
             progress = self._progress(counted, on_step, kept.history)
+            _check_kept(kept, counted.domain, tuple(data.shape))
             steps.ratio, steps.pace = kept.numbers
             x, image, p, back, *parts = (kept.tensors[name] for name in _TENSORS)
             q = tuple(parts)
@@ -199,6 +200,27 @@ class _Steps:
             return
         # Not slower: residuals lag behind the steps; late changes threw runs back that had nearly converged.
         self.pace *= 0.85
+
+
+def _check_kept(kept: Iterate, domain: tuple[int, ...], codomain: tuple[int, ...]) -> None:
+    """Raise unless an iterate, whoever kept it, can be one of this problem."""
+    expected = {name: codomain if name in ("image", "p") else domain for name in _TENSORS}
+    found = {name: tuple(tensor.shape) for name, tensor in kept.tensors.items()}
+    if found != expected:
+        raise _unfit(f"tensors of the shapes {expected}", str(found)[:400])
+    if len(kept.numbers) != 2 or not kept.history:
+        came = f"{len(kept.numbers)} numbers and {len(kept.history)} steps"
+        raise _unfit("two numbers, and the steps so far", came)
+    sizes = *kept.numbers, *(float(tensor.abs().sum()) for tensor in kept.tensors.values())
+    if min(kept.numbers) <= 0 or not all(map(math.isfinite, sizes)):
+        raise _unfit("step sizes above 0, and finite tensors", f"step sizes {kept.numbers}, or NaN elsewhere")
+
+
+def _unfit(expected: str, got: str) -> DuotomoError:
+    return DuotomoError(
+        f"{_WHERE}: expected {expected} in the checkpoint; got {got}. It is not of this run: remove it to "
+        f"begin anew."
+    )
 
 
 def _parts(objective: Objective) -> tuple[ProjectionMisfit, float, Gradient]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,9 @@ from pydicom.encaps import encapsulate
 
 from duotomo.io import FileError
 from duotomo.io.dicom import read_dicom_scan, write_dicom_projections
+from duotomo.io.dicom.elements import MOST_ELEMENTS
 from duotomo.io.dicom.frames import coded_size, read_frames
+from duotomo.io.dicom.header import read_dataset
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Supplied, Values
 from tests.io.dicom.projections_helpers import LARGE, STAYS, changed, counts, group, mammograms
@@ -151,9 +154,22 @@ def test_frames_that_are_not_there_are_missed(tmp_path: Path) -> None:
         FileError, match=r"expected 2 frames, as Number of Frames .* says; got 1 in Pixel Data"
     ):
         read_dicom_scan(path)
-    dataset.PixelData = encapsulate([first, second[:40]])
+    dataset.PixelData = encapsulate([first, second[:40] + b"\xff\xd9"])
     dataset.save_as(path)
     with pytest.raises(FileError, match="expected pixels that can be decoded from JPEG-LS Lossless"):
+        read_dicom_scan(path)
+
+
+@pytest.mark.parametrize("n_kept", [40, -2, -8])
+def test_frames_that_were_cut_off_are_not_decoded(tmp_path: Path, n_kept: int) -> None:
+    """CharLS would wait for ever for the end of some of them."""
+    path = tmp_path / "scan.dcm"
+    write_dicom_projections(path, counts(LARGE), transfer_syntax=JPEG_LS)
+    dataset = pydicom.dcmread(path)
+    first, second = pydicom.encaps.generate_frames(dataset.PixelData, number_of_frames=2)
+    dataset.PixelData = encapsulate([first, second.rstrip(b"\0")[:n_kept]])
+    dataset.save_as(path)
+    with pytest.raises(FileError, match="expected the marker ffd9 at the end of frame 1; got"):
         read_dicom_scan(path)
 
 
@@ -197,6 +213,27 @@ def test_a_deflated_file_may_not_grow_without_end(tmp_path: Path) -> None:
         FileError, match=r"expected a deflated file of at most 10.0 MB; got one that is larger"
     ):
         read_dicom_scan(path, max_bytes=10_000_000)
+
+
+@pytest.mark.parametrize("syntax", [DEFLATED, "1.2.840.10008.1.2", "1.2.840.10008.1.2.1"])
+def test_elements_without_number_are_refused(tmp_path: Path, syntax: str) -> None:
+    """pydicom would read them for minutes; those in sequences count too."""
+    path = changed(tmp_path / "scan.dcm", lambda dataset: None)
+    dataset = pydicom.dcmread(path)
+    dataset.file_meta.TransferSyntaxUID = syntax
+    dataset.ReferencedImageSequence = [pydicom.Dataset() for _ in range(1000)]
+    dataset.save_as(path, implicit_vr=syntax.endswith("1.2"), little_endian=True, enforce_file_format=True)
+    whole = path.read_bytes()
+    read_dataset(path, pixels=True)
+    many = bytes(8 * MOST_ELEMENTS)
+    if syntax == DEFLATED:
+        start = 144 + struct.unpack_from("<I", whole, 140)[0]
+        packer = zlib.compressobj(wbits=-15)
+        many = packer.compress(zlib.decompress(whole[start:], -15) + many) + packer.flush()
+        whole = whole[:start]
+    path.write_bytes(whole + many)
+    with pytest.raises(FileError, match=f"expected at most {MOST_ELEMENTS} elements; got more"):
+        read_dataset(path, pixels=True)
 
 
 def test_what_is_not_dicom_is_refused(tmp_path: Path) -> None:

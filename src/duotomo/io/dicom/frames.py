@@ -25,6 +25,9 @@ _RLE = "1.2.840.10008.1.2.5"
 _JPEG = [f"1.2.840.10008.1.2.4.{number}" for number in (50, 51, 57, 70, 80, 81, 90, 91, 201, 202, 203)]
 """Transfer syntaxes whose frames have their size in them."""
 
+_ENDED, _END = [f"1.2.840.10008.1.2.4.{number}" for number in (50, 51, 57, 70, 80, 81)], b"\xff\xd9"
+"""Transfer syntaxes whose frames end with a marker. CharLS waits for ever for one that was cut off."""
+
 _LEAST_FRAME = 8
 
 _NEEDED = ("Rows", "Columns", "BitsAllocated", "BitsStored", "PixelRepresentation")
@@ -185,6 +188,12 @@ def _check_encoded(dataset: Any, shape: tuple[int, int, int]) -> None:
                 f"expected frames of (rows, columns, samples) = {(*shape[1:], 1)}, as {title('Rows')}, "
                 f"{title('Columns')} and {title('SamplesPerPixel')} say; got {size} in frame {number} "
                 f"itself. Check the file."
+            )
+        # A byte may follow that makes the length even.
+        if syntax in _ENDED and not frame.rstrip(b"\0").endswith(_END):
+            raise FileError(
+                f"expected the marker {_END.hex()} at the end of frame {number}; got {frame[-4:].hex()}. "
+                f"Check that the file is complete."
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from duotomo.errors import DuotomoError
+from duotomo.io.dicom.elements import check_elements
 from duotomo.io.libraries import pydicom
 from duotomo.io.paths import AnyPath, FileError, naming
 from duotomo.io.size_check import MAX_BYTES, in_words
+from duotomo.io.unpacking import Deflate, Unpacked
 
 DEFLATED = "1.2.840.10008.1.2.1.99"
+_IMPLICIT, _BIG_ENDIAN = "1.2.840.10008.1.2", "1.2.840.10008.1.2.2"
 
 _CHUNK = 2**20
 
@@ -96,8 +100,13 @@ def read_dataset(path: Path, *, pixels: bool, max_bytes: int = MAX_BYTES) -> Any
         raise FileError("expected a DICOM file; got one without DICM at byte 128. Check the path.")
     with quiet():
         meta = library.filereader.read_file_meta_info(str(path))
-        if str(meta.get("TransferSyntaxUID", "")) == DEFLATED:
+        syntax = str(meta.get("TransferSyntaxUID", ""))
+        if syntax == DEFLATED:
             _check_deflated(path, 132 + 12 + int(meta.FileMetaInformationGroupLength), max_bytes)
+        elif syntax != _BIG_ENDIAN:
+            with path.open("rb") as file:
+                file.seek(132)
+                check_elements(file, lambda n: file.seek(n, os.SEEK_CUR), explicit=syntax != _IMPLICIT)
         return library.dcmread(str(path), stop_before_pixels=not pixels)
 
 
@@ -114,6 +123,14 @@ def _check_deflated(path: Path, start: int, max_bytes: int) -> None:
                     f"expected a deflated file of at most {in_words(limit)}; got one that is larger. "
                     f"Check where it comes from."
                 )
+        file.seek(start)
+        unpacked = Unpacked(Deflate(-zlib.MAX_WBITS), file, path.stat().st_size)
+        check_elements(unpacked, lambda n: _skip(unpacked, min(n, limit)), explicit=True)
+
+
+def _skip(file: Unpacked, n_bytes: int) -> None:
+    while n_bytes > 0 and (part := file.read(min(n_bytes, _CHUNK))):
+        n_bytes -= len(part)
 
 
 def title(keyword: str) -> str:

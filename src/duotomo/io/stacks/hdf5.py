@@ -42,14 +42,19 @@ def checked_read(data: Any, name: str, *, max_bytes: int) -> NDArray[Any]:
     return np.ascontiguousarray(data[...], dtype=data.dtype.newbyteorder("="))
 
 
-def check_stored(data: Any, name: str, *, max_bytes: int = MAX_BYTES) -> None:
-    """Raise unless a dataset lies in its file, and can be as large as it claims to be."""
-    # Chunks that were never written are not stored, and a file of a kilobyte can claim any number of them.
-    stored = data.id.get_storage_size()
+def check_inside(data: Any, name: str) -> None:
+    """Raise unless what a dataset holds lies in its file."""
     if data.external or data.is_virtual:
         raise FileError(
             f"expected the numbers of {name} in the file; got a link to others. Copy them into it."
         )
+
+
+def check_stored(data: Any, name: str, *, max_bytes: int = MAX_BYTES) -> None:
+    """Raise unless a dataset lies in its file, and can be as large as it claims to be."""
+    # Chunks that were never written are not stored, and a file of a kilobyte can claim any number of them.
+    stored = data.id.get_storage_size()
+    check_inside(data, name)
     check_size(
         name,
         data.shape,
