@@ -3,10 +3,13 @@
     python -m benchmarks.bad_inputs CASES                                  # a few cases, 3 mm voxels
     python -m benchmarks.bad_inputs CASES --voxel-mm 4 --cases AL_small_0,CR_large_0 --json rows.json
     python -m benchmarks.bad_inputs CASES --changes untouched,other_side --device cuda
+    python -m benchmarks.bad_inputs CASES --changes strangers --transform bspline
 
 CASES is a folder of two-visit studies (`benchmarks.robust_cases`). The moving visit is replaced, or its views
 or geometry are changed, and the study is solved and judged as any other. One row for each case and change:
 whether it is trusted, which checks failed, with value and limit, and whether one of them names the cause.
+Strangers are visits that do not show this breast: another woman's, the other side, noise, air, or one and the
+same number. A change may also be the name of another case, whose moving visit is then taken.
 
 `scanner_5mm` shifts source and detector of one visit together: a translation of the breast, which harms
 nothing. A source that is off against the detector is, to 0.05 mm, a translation and a shear of the breast,
@@ -33,13 +36,20 @@ from benchmarks.robust_cases import RobustCase
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition
 from duotomo.methods import Settings, Study, Visit, simultaneous, trust_of
+from duotomo.transforms import Affine, BSpline
 
 Row = dict[str, Any]
 Change = Callable[[Visit], Visit]
 
 CASES = ("AL_small_0", "CR_large_0", "GL_combined_0", "KR_wave_0")
-OTHER_PATIENT = {"A": "C", "C": "G", "G": "K", "K": "A"}
-"""Whose breast is taken for the moving visit."""
+OTHER_PATIENT = {"A": "C", "C": "G", "G": "K", "K": "O", "O": "A", "H": "I", "I": "M", "M": "H"}
+"""Whose breast is taken for the moving visit: one of the same split."""
+
+TRANSFORMS: dict[str, Callable[[Study], Settings]] = {
+    "auto": Settings.automatic,
+    "affine": lambda study: Settings.staged(study.grid, Affine),
+    "bspline": lambda study: Settings.staged(study.grid, BSpline.shaped((7, 7, 7))),
+}
 
 CLIPPED, SATURATED_VIEWS = 0.6, 3
 """Share of a visit's largest line integral at which views saturate, and how many do."""
@@ -159,12 +169,37 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
 }
 """What is done to the moving visit, and the words one of which has to stand in a check that fails."""
 
+
+def noise(visit: Visit) -> Visit:
+    """Return a visit of independent pixels, with the mean and the spread of the breast's."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(visit.projections.shape, generator=generator).to(visit.projections)
+    return replace(visit, projections=visit.projections.mean() + visit.projections.std() * drawn)
+
+
+def air(visit: Visit) -> Visit:
+    """Return a visit that shows nothing but the noise of about 200,000 photons."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(visit.projections.shape, generator=generator).to(visit.projections)
+    return replace(visit, projections=drawn / 200_000**0.5)
+
+
+def constant(visit: Visit) -> Visit:
+    """Return a visit all of whose line integrals are the mean of the breast's."""
+    views = visit.projections
+    return replace(visit, projections=torch.full_like(views, float(views.mean())))
+
+
+STRANGERS: dict[str, Change] = {"noise": noise, "air": air, "constant": constant}
 OTHERS = {"other_breast": ("same breast",), "other_side": ("same side",)}
 """The moving visit is one of another case; and the words, as in `CHANGES`."""
 
+CHANGES |= {name: (change, ("no breast",)) for name, change in STRANGERS.items()}
+GROUPS = {"strangers": [*STRANGERS, *OTHERS]}
+
 
 def changed(case: RobustCase, change: str, folder: Path, voxel_mm: float, device: str) -> Study | None:
-    """Return the study with a change to its moving visit; None where there is no other side."""
+    """Return the study with a change to its moving visit; None where there is no such other case."""
     study = case.study
     if change in CHANGES:
         visit = CHANGES[change][0](study.moving[0])
@@ -178,13 +213,20 @@ def changed(case: RobustCase, change: str, folder: Path, voxel_mm: float, device
     return Study(grid=study.grid, visits=(study.reference, visit))
 
 
-def row_of(case: RobustCase, change: str, study: Study) -> Row:
-    """Return what is found about one changed study."""
-    words = OTHERS[change] if change in OTHERS else CHANGES[change][1]
-    row: Row = {"case": case.name, "change": change, "trusted": False, "tre_mm": None, "failed": []}
+def row_of(case: RobustCase, change: str, study: Study, transform: str = "auto") -> Row:
+    """Return what is found about one changed study, with one of `TRANSFORMS`."""
+    words = CHANGES[change][1] if change in CHANGES else OTHERS.get(change, ("same breast",))
+    row: Row = {
+        "case": case.name,
+        "change": change,
+        "transform": transform,
+        "trusted": False,
+        "tre_mm": None,
+        "failed": [],
+    }
     began = time.perf_counter()
     try:
-        settings = Settings.automatic(study)
+        settings = TRANSFORMS[transform](study)
         result = simultaneous(study, settings)
         trust = trust_of(study, settings, result)
         failed = [check for check in trust.checks if not check.passed]
@@ -234,6 +276,8 @@ def _vectors(rows: object) -> torch.Tensor:
 
 
 def _other_name(name: str, change: str) -> str:
+    if change not in OTHERS:
+        return change
     if change == "other_breast":
         return f"{OTHER_PATIENT[name[0]]}[LR]{name[2:]}"
     return name[0] + {"L": "R", "R": "L"}[name[1]] + name[2:]
@@ -245,7 +289,7 @@ def _rows(folder: Path, names: Sequence[str], options: argparse.Namespace) -> It
         for change in options.changes:
             study = changed(case, change, folder, options.voxel_mm, options.device)
             if study is not None:
-                yield {**row_of(case, change, study), "voxel_mm": options.voxel_mm}
+                yield {**row_of(case, change, study, options.transform), "voxel_mm": options.voxel_mm}
 
 
 def main() -> None:
@@ -258,9 +302,12 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--cases", type=lambda text: text.split(","), default=CASES)
     parser.add_argument("--changes", type=lambda text: text.split(","), default=[*CHANGES, *OTHERS])
+    parser.add_argument("--transform", choices=list(TRANSFORMS), default="auto")
     parser.add_argument("--json", type=Path, help="write the rows here, after every one")
     options = parser.parse_args()
-    if unknown := [change for change in options.changes if change not in {**CHANGES, **OTHERS}]:
+    options.changes = [one for name in options.changes for one in GROUPS.get(name, [name])]
+    known = {*CHANGES, *OTHERS, *(path.stem for path in options.folder.glob("*.npz"))}
+    if unknown := [change for change in options.changes if change not in known]:
         parser.error(
             f"--changes: expected some of {', '.join([*CHANGES, *OTHERS])}; got {', '.join(unknown)}"
         )

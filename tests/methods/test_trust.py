@@ -15,6 +15,7 @@ from duotomo.methods import Result, Settings, Study, Visit, trust
 from duotomo.methods import input_checks as input_checks_module
 from duotomo.methods.held_back import HeldBack, held_back
 from duotomo.methods.input_checks import Check, input_checks
+from duotomo.methods.shared_structure import SharedStructure
 from duotomo.methods.trust import Trust, trust_of, trust_of_run
 from duotomo.operators import Projector
 from duotomo.solvers import Status
@@ -342,3 +343,33 @@ def test_the_verdict_is_plain_values() -> None:
     assert found["checks"] == [
         {"name": "range of angles", "passed": False, "value": None, "limit": 1.0, "text": "Too few."}
     ]
+
+
+@pytest.mark.parametrize("what", ["noise", "one number", "air"])
+def test_views_without_a_breast_are_named(what: str) -> None:
+    views = given().moving[0].projections
+    noise = torch.randn(views.shape, generator=torch.Generator().manual_seed(0))
+    other = {"noise": views.mean() + views.std() * noise, "one number": torch.full_like(views, 2.7)}
+    shown = other.get(what, 0.002 * noise)
+    assert "its views show no breast" in failures(with_moving(projections=shown))["breast in the views"]
+    assert "breast in the views" not in failures(given())
+
+
+@pytest.mark.parametrize(
+    ("correlation", "structure", "passed", "words"),
+    [
+        (0.9, 0.1, True, "correlates by 0.90 with what the reference predicts."),
+        (0.5, 0.1, False, "Do the visits show the same breast, the same side?"),
+        (0.1, 0.03, True, "too little structure to compare"),
+    ],
+)
+def test_other_structure_inside_is_not_trusted(
+    correlation: float, structure: float, passed: bool, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = SharedStructure(correlation=correlation, structure=structure, noise=0.01)
+    monkeypatch.setattr(trust, "shared_structure", lambda *_: (one,))
+    found = trust_of(given(), settings(), result())
+    (check,) = (check for check in found.checks if check.name == "structure inside")
+    assert (check.passed, check.value) == (passed, correlation)
+    assert words in check.text
+    assert passed or not found.trusted

@@ -85,7 +85,7 @@ def held_back(study: Study, settings: Settings, motions: Sequence[Motion]) -> tu
     tuple of HeldBack
         One for each visit.
     """
-    factors, scales = _factors(study), scales_of(study, settings.priors)
+    factors, scales = coarse_factors(study), scales_of(study, settings.priors)
     level = level_of(study, factors, basis="spline", priors=settings.priors, scales=scales)
     blocks = [_blocks(visit, number) for number, visit in enumerate(level.visits)]
     level.leave_out(blocks)
@@ -93,9 +93,9 @@ def held_back(study: Study, settings: Settings, motions: Sequence[Motion]) -> tu
     problem = Problem(level, [motion.transform for motion in motions], settings.priors, scales)
     like = study.reference.projections
     zeros = torch.zeros(level.grid.shape, dtype=like.dtype, device=like.device)
-    first = _fitted(problem, zeros, params, FIRST_STEPS)
+    first = fitted(problem, zeros, params, FIRST_STEPS)
     basis, found = SplineBasis(level.grid), []
-    last = _fitted(problem, first, params, MORE_STEPS)
+    last = fitted(problem, first, params, MORE_STEPS)
     for number, (visit, held) in enumerate(zip(study.visits, blocks, strict=True)):
         warp = problem.misfit.visits[number].warp(params[number - 1]) if number else None
         start, joint = warped(warp, first), warped(warp, basis(last))
@@ -108,7 +108,7 @@ def held_back(study: Study, settings: Settings, motions: Sequence[Motion]) -> tu
         single = level_of(own, factors, basis="spline", priors=settings.priors, scales=own_scales)
         used = single.visits[0].weights
         single.leave_out([held])
-        alone = _fitted(Problem(single, (), settings.priors, own_scales), start, (), MORE_STEPS)
+        alone = fitted(Problem(single, (), settings.priors, own_scales), start, (), MORE_STEPS)
         alone = SplineBasis(single.grid)(alone)
         found.append(
             HeldBack(
@@ -121,7 +121,7 @@ def held_back(study: Study, settings: Settings, motions: Sequence[Motion]) -> tu
     return tuple(found)
 
 
-def _factors(study: Study) -> Factors:
+def coarse_factors(study: Study) -> Factors:
     """Return the factors that bring voxels near `VOXEL_MM`, and leave enough of them."""
     longest_mm = max(n * mm for n, mm in zip(study.grid.shape, study.grid.spacing_mm, strict=True))
     return coarsening(study.grid, min(VOXEL_MM, longest_mm / LEAST_VOXELS))
@@ -137,7 +137,7 @@ def _blocks(visit: Visit, seed: int) -> torch.Tensor:
     return drawn[:, : shape[0], : shape[1]].to(visit.projections.device)
 
 
-def _fitted(
+def fitted(
     problem: Problem, start: torch.Tensor, params: Sequence[torch.Tensor], n_steps: int
 ) -> torch.Tensor:
     block = volume_block(

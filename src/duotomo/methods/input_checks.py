@@ -36,6 +36,9 @@ SAME_MM = 15.0
 LATERAL_MM, DEPTH_MM = 0.1, 1.0
 """How exactly a view shows a shift across its rays, and how exactly the depth has to follow from all."""
 
+SMOOTH = 0.5
+"""Least correlation of neighbouring pixels: that of a breast is close to 1, that of noise 0."""
+
 OBJECT = 0.05
 """Line integrals above this share of the largest belong to the object."""
 
@@ -74,9 +77,9 @@ def input_checks(study: Study) -> tuple[Check, ...]:
     Returns
     -------
     tuple of Check
-        Of every visit: missing views, saturation, order of views, views that do not fit together, place of
-        the breast, range of angles. Of every moving visit: number of views and geometry beside those of the
-        reference.
+        Of every visit: whether it shows anything, missing views, saturation, order of views, views that do
+        not fit together, place of the breast, range of angles. Of every moving visit: number of views and
+        geometry beside those of the reference.
     """
     checks = []
     for number, visit in enumerate(study.visits, start=1):
@@ -84,6 +87,7 @@ def input_checks(study: Study) -> tuple[Check, ...]:
         seen, expected = _places_mm(visit, centers)
         saturated = _saturated(number, visit)
         checks += [
+            _shown(number, visit),
             _missing(number, centers),
             saturated,
             _order(number, centers, seen, expected),
@@ -94,6 +98,32 @@ def input_checks(study: Study) -> tuple[Check, ...]:
     for number, visit in enumerate(study.moving, start=2):
         checks += [_views(number, visit, study.reference), _machine(number, visit, study.reference)]
     return tuple(checks)
+
+
+def _shown(number: int, visit: Visit) -> Check:
+    """A breast is smooth: neighbouring pixels show nearly the same, those of noise nothing in common."""
+    views = visit.projections.double()
+    near = torch.stack([views[:, :, :-1], views[:, :, 1:]])[
+        :, _used(visit)[:, :, 1:] & _used(visit)[:, :, :-1]
+    ]
+    apart = near - near.mean(dim=1, keepdim=True)
+    norm = float(apart[0].norm() * apart[1].norm())
+    # What is left of a constant is rounding.
+    even = norm <= 1e-10 * float(near.square().sum())
+    value = 0.0 if even else float(apart[0] @ apart[1]) / norm
+    passed = value >= SMOOTH
+    return Check(
+        name="breast in the views",
+        passed=passed,
+        value=value,
+        limit=SMOOTH,
+        text=f"Visit {number}: neighbouring pixels correlate by {value:.2f}"
+        + (
+            "."
+            if passed
+            else ": its views show no breast. Was nothing exposed, or are these not projections?"
+        ),
+    )
 
 
 def _missing(number: int, centers: _Centers) -> Check:

@@ -15,6 +15,7 @@ from duotomo.methods.input_checks import Check, input_checks
 from duotomo.methods.quality import Quality, moved
 from duotomo.methods.result import Result
 from duotomo.methods.settings import Settings
+from duotomo.methods.shared_structure import SharedStructure, shared_structure
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
 from duotomo.transforms import Motion
@@ -26,6 +27,10 @@ UNEXPLAINED, WORSE = 1.33, 1.2
 """Residuals of all visits together, relative to those of one visit alone: of the rays that were fitted, above
 which one volume and the motion found do not explain all visits; and of rays that were held back, above which
 the visits hardly show one breast."""
+
+ALIKE, VISIBLE = 0.8, 4.0
+"""Correlation of the structure inside the breast at two visits, below which they hardly show one breast; and
+the structure, in units of the noise, from which on that is judged."""
 
 REFERENCE = "reference visit"
 """Name of the check that compares all visits with the reference alone."""
@@ -104,7 +109,8 @@ def trust_of(study: Study, settings: Settings, result: Result, *, quality: Quali
     The data are checked for views that miss, saturate, stand in a wrong order or do not fit together, and
     for a geometry that differs between visits to one machine; the motion for folding and for changes of
     volume that tissue does not make; the run for convergence. Last, all visits together are compared with
-    each alone: by the rays that they explain, and by rays that were held back from both.
+    each alone: by the rays that they explain, and by rays that were held back from both; and what each moving
+    visit shows inside the breast with what the reference alone predicts of it.
 
     Rays are not held back where a check of the data has failed already. A shift of a whole scan, or a source
     that is off by some millimetres in all views, looks like a motion of the breast, and no volume can tell:
@@ -136,6 +142,8 @@ def trust_of(study: Study, settings: Settings, result: Result, *, quality: Quali
         rows = held_back(study, settings, result.motions)
         predicted = _predicted(rows)
         checks += [_explained(rows, predicted=predicted.passed), predicted, _reference_predicted(rows[0])]
+        shared = shared_structure(study, settings, result.motions)
+        checks += [_alike(number, one) for number, one in enumerate(shared, start=2)]
     return Trust.of_checks(checks)
 
 
@@ -224,6 +232,18 @@ def _predicted(rows: Sequence[HeldBack]) -> Check:
     passed = value <= WORSE
     text += "." if passed else ". Do the visits show the same breast, the same side; is the geometry right?"
     return Check(name="held-back rays", passed=passed, value=value, limit=WORSE, text=text)
+
+
+def _alike(number: int, shared: SharedStructure) -> Check:
+    """Whether two visits show the same structure inside the breast."""
+    text, passed = f"Visit {number}: inside the breast ", True
+    if shared.structure < VISIBLE * shared.noise:
+        text += "there is too little structure to compare with the reference."
+    else:
+        passed = shared.correlation >= ALIKE
+        text += f"its structure correlates by {shared.correlation:.2f} with what the reference predicts"
+        text += "." if passed else ". Do the visits show the same breast, the same side?"
+    return Check(name="structure inside", passed=passed, value=shared.correlation, limit=ALIKE, text=text)
 
 
 def _mean(ratios: Sequence[float]) -> float:
