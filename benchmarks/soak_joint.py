@@ -24,7 +24,7 @@ from duotomo.phantoms import Ellipsoid
 from duotomo.simulate import scan
 from duotomo.transforms import Motion, Translation
 
-LIMITS = Limits(warm_up=20, mib_each=0.05, mib=16.0, objects_each=5.0)
+LIMITS = Limits(warm_up=20, mib_each=0.05, mib=16.0, objects_each=1.0)
 
 GRID, SCAN = (
     grid((16, 16, 16), (3.0, 3.0, 3.0)),
@@ -44,10 +44,14 @@ def small_study() -> Study:
     return Study(grid=GRID, visits=tuple(Visit(projections=view, acquisition=SCAN) for view in views))
 
 
-def run_joint(study: Path, out: Path) -> None:
-    """Run the command as on a terminal, with its bars; raise unless it ends as it should."""
+def run_joint(study: Path, out: Path, said: io.StringIO) -> None:
+    """Run the command as on a terminal, with its bars; raise unless it ends as it should.
+
+    said: is filled with what it says. Click keeps every stream that it wrote to, so runs have to share one.
+    """
     words = ["joint", study, "--transform", "translation", "--steps", 3, "--out", out]
-    said = io.StringIO()
+    said.seek(0)
+    said.truncate()
     with redirect_stdout(said), redirect_stderr(said), patch.dict(os.environ, {"FORCE_COLOR": "1"}):
         code = duotomo([str(word) for word in words], standalone_mode=False)
     if code != NOT_TRUSTED or not (out / "report.html").exists():
@@ -76,8 +80,9 @@ def soak_joint(n_runs: int) -> Iterator[Usage]:
         changed.enter_context(patch.dict(os.environ, own_folders(temporary)))
         changed.enter_context(patch.object(tempfile, "tempdir", str(temporary)))
         write_study(study, small_study())
+        said = io.StringIO()
         for number in range(n_runs):
-            run_joint(study, out)
+            run_joint(study, out, said)
             if number % 2:
                 shutil.rmtree(out)
             gc.collect()

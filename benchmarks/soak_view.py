@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import signal
@@ -218,7 +219,7 @@ def soak_view(minutes: float, asked: Counter[str], ends: dict[str, float]) -> It
         study, out, temporary = Path(root, "study.h5"), Path(root, "out"), Path(root, "temporary")
         temporary.mkdir()
         write_study(study, small_study())
-        run_joint(study, out)
+        run_joint(study, out, io.StringIO())
         server, began = Server(out, temporary), time.monotonic()
         try:
             spell = 0
