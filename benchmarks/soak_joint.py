@@ -24,7 +24,8 @@ from duotomo.phantoms import Ellipsoid
 from duotomo.simulate import scan
 from duotomo.transforms import Motion, Translation
 
-LIMITS = Limits(warm_up=20, mib_each=0.05, mib=16.0, objects_each=1.0)
+# Of the objects, one is what was measured.
+LIMITS = Limits(warm_up=20, mib_each=0.05, mib=16.0, objects_each=2.0)
 
 GRID, SCAN = (
     grid((16, 16, 16), (3.0, 3.0, 3.0)),

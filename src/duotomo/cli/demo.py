@@ -53,9 +53,12 @@ def demo(
     Example: duotomo demo --out out/demo
     """
     from duotomo.io.durable import held
+    from duotomo.io.result_folder import check_place
 
     computing.prepare()
     with held("demo", out, choice="`out`"):
+        # What joint would refuse is refused before the scans are replaced.
+        check_place("demo", out / RESULT)
         if not resume:
             check_finished(out / RESULT / CHECKPOINT)
         raise typer.Exit(_demo(talk, computing, out, voxel_mm=voxel_mm, steps=steps, resume=resume))
