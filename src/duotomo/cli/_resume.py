@@ -35,9 +35,8 @@ def check_start(talk: Talk, checkpoint: CheckpointFile, *, resume: bool) -> None
     if not is_sealed(kept):
         talk.progress(f"Note: {kept}: {UNSEALED}")
     if state is not None:
-        talk.progress(
-            f"Resuming in stage {state.stage + 1}, after {len(state.history)} steps and {state.seconds:.0f} s"
-        )
+        done = f"{len(state.starts)} starts" if state.starts else f"{len(state.history)} steps"
+        talk.progress(f"Resuming in stage {state.stage + 1}, after {done} and {state.seconds:.0f} s")
 
 
 def check_finished(kept: Path) -> None:

@@ -54,7 +54,10 @@ def simultaneous(
     GeometryError
         If the grids of two visits share no volume after the initial guess.
     """
-    state = (checkpoint.load() if checkpoint else None) or multi_start(study, settings, on_step)
+    state = checkpoint.load() if checkpoint else None
+    if state is None or state.starts:
+        ended = () if state is None else state.starts
+        state = multi_start(study, settings, on_step, checkpoint=checkpoint, ended=ended)
     if settings.stiffer:
         settings, state = _chosen(study, settings, state, on_step, checkpoint)
     else:
