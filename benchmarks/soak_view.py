@@ -51,13 +51,14 @@ class Server:
     def __init__(self, folder: Path, temporary: Path) -> None:
         # Not a pipe: it could become full, and the server wait.
         self._said = temporary.parent / "said.txt"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", MAIN, "view", str(folder), "--no-browser"],
-            env={**os.environ, **own_folders(temporary)},
-            stdout=subprocess.PIPE,
-            stderr=self._said.open("w"),
-            text=True,
-        )
+        with self._said.open("w") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", MAIN, "view", str(folder), "--no-browser"],
+                env={**os.environ, **own_folders(temporary)},
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+            )
         assert self.process.stdout is not None
         self.url = urlsplit(self.process.stdout.readline().strip())
         if self.url.hostname != "127.0.0.1":
