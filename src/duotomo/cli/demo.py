@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 NOW, PRIOR, RESULT, PICTURE = "current.h5", "prior.h5", "result", "change"
 
-ROUNDING = 1e-3
-"""Relative difference of scans up to which they are the same; that of other noise is above."""
+ROUNDING = 1e-5
+"""Relative difference of scans up to which they are the same; other noise makes 7e-4 at least."""
 
 TRANSFORM = "bspline:22mm"
 """About 44 x 53 x 48 mm (z, y, x) between control points: squeezed tissue moves smoothly."""
