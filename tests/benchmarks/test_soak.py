@@ -15,7 +15,7 @@ from threading import Event, Thread
 
 import pytest
 
-from benchmarks import soak, soak_joint, soak_view
+from benchmarks import soak, soak_clients, soak_joint, soak_view
 from benchmarks.usage import Limits, Usage, verdict
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
@@ -117,13 +117,13 @@ def test_a_server_stays_level_under_load_and_ends(monkeypatch: pytest.MonkeyPatc
     assert verdict(found, replace(SHORT, warm_up=0)).faults == ()
     assert sum(asked.values()) > 10
     assert soak.faults_of_end(ends) == []
-    assert ends["end_seconds"] < soak_view.END_S
+    assert ends["end_seconds"] < soak_clients.END_S
     assert ends["most_n_threads"] <= found[0].n_threads + 2 * soak_view.N_CLIENTS
 
 
 def test_a_server_that_answers_otherwise_is_said() -> None:
-    with pytest.raises(soak_view.WrongAnswerError, match="expected the status 200 or 304; got 404"):
-        soak_view.expect(404, 200, 304)
+    with pytest.raises(soak_clients.WrongAnswerError, match="expected the status 200 or 304; got 404"):
+        soak_clients.expect(404, 200, 304)
 
 
 @pytest.mark.parametrize(("grows", "code"), [({}, 0), ({"n_handles": 1.0}, 1)])
