@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,38 @@ def test_every_failure_is_a_message_and_a_code(
     said = capsys.readouterr()
     assert message in said.err
     assert said.out == ""
+
+
+def test_ctrl_c_that_a_library_makes_another_error_of_is_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10.0)
+        except KeyboardInterrupt:
+            raise RecursionError("maximum recursion depth exceeded") from None
+
+    def outer() -> None:
+        guarded(command)()
+
+    with pytest.MonkeyPatch.context() as patch:
+        # Whoever runs the tests in the background may have told their processes to ignore it.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        patch.setenv(DEBUG, "1")
+        for one in (command, outer):
+            with pytest.raises(typer.Exit) as caught:
+                guarded(one)()
+            assert caught.value.exit_code == 130
+            assert "Stopped." in capsys.readouterr().err
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        signal.signal(signal.SIGINT, before)
+
+
+def test_where_ctrl_c_is_ignored_it_stays_so() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert guarded(lambda: signal.getsignal(signal.SIGINT))() is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_json_gets_the_message_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
 
+from duotomo.cli.demo import NOW, _holds
 from duotomo.geometry import VolumeGrid
-from duotomo.io import read_result, read_scan
+from duotomo.io import Scan, Values, read_result, read_scan, write_scan
 from duotomo.phantoms import compress
 from duotomo.report.comparison import Change, change_of, compare_with_truth
 from duotomo.simulate import demo_pair, scene
@@ -100,6 +102,34 @@ def test_landmarks_lie_between_the_plates() -> None:
     for points, thickness_mm in ((before, 48.0), (now, 44.0)):
         assert points[:, 2].min() > -0.5
         assert points[:, 2].max() < thickness_mm + 0.5
+
+
+def test_scans_that_are_there_are_used_only_if_they_are_of_the_same_pair(tmp_path: Path) -> None:
+    """Finite elements that are solved anew may be rounded otherwise; another scan is another run."""
+    visit, path = demo_pair(voxel_mm=6.0).visits[0], tmp_path / NOW
+    scan = Scan(
+        projections=(1 + 1e-6) * visit.projections,
+        values=Values.LINE_INTEGRALS,
+        acquisition=visit.acquisition,
+        thickness_mm=visit.thickness_mm,
+    )
+    assert not _holds(path, visit)
+    write_scan(path, scan)
+    assert _holds(path, visit)
+    assert not _holds(path, demo_pair(voxel_mm=6.0, seed=1).visits[0])
+    assert not _holds(path, demo_pair(voxel_mm=5.0).visits[0])
+    write_scan(path, replace(scan, thickness_mm=40.0))
+    assert not _holds(path, visit)
+
+
+def test_an_unfinished_run_is_refused_before_its_scans_are_replaced(tmp_path: Path) -> None:
+    (tmp_path / "result").mkdir()
+    (tmp_path / "result" / "checkpoint.h5").write_bytes(b"a state")
+    (tmp_path / NOW).write_bytes(b"a scan")
+    said = duotomo("demo", "--out", tmp_path, *COARSE)
+    assert said.code == 2
+    assert "Pass --resume to go on with it" in said.err
+    assert (tmp_path / NOW).read_bytes() == b"a scan"
 
 
 def test_a_change_elsewhere_lowers_the_contrast() -> None:

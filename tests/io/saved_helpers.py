@@ -128,6 +128,8 @@ def same_state(one: State, other: State) -> bool:
         and all(same(a, b) for a, b in zip(one.volumes.values(), other.volumes.values(), strict=True))
         and len(one.params) == len(other.params)
         and all(same(a, b) for a, b in zip(one.params, other.params, strict=True))
+        and len(one.starts) == len(other.starts)
+        and all(map(same_state, one.starts, other.starts))
     )
 
 

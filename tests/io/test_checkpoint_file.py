@@ -210,6 +210,34 @@ def test_numbers_that_no_state_has_are_refused(change: dict[str, Any], at: str, 
         file.load()
 
 
+def test_starts_that_have_ended_are_kept(file: CheckpointFile) -> None:
+    begun = replace(state(), volumes={}, params=(), starts=(state(1), state(2, n_steps=0)))
+    file.save(begun)
+    found = file.load()
+    assert found is not None
+    assert same_state(found, begun)
+    assert not same_state(found, replace(begun, starts=(state(2), state(1))))
+
+
+def test_files_of_version_3_have_no_starts(file: CheckpointFile) -> None:
+    file.save(state())
+    with edited(Path(file.path)) as content:
+        content.attrs["version"] = 3
+        del content["starts"]
+    found = file.load()
+    assert found is not None
+    assert same_state(found, state())
+
+
+def test_a_start_with_a_number_out_of_range_is_refused(file: CheckpointFile) -> None:
+    file.save(replace(state(), starts=(state(1),)))
+    with edited(Path(file.path)) as content:
+        plain = json.loads(content["starts/0"].attrs["state"])
+        content["starts/0"].attrs["state"] = json.dumps(plain | {"stage": -1})
+    with pytest.raises(FileError, match=r"expected JSON as it was written; got stage: "):
+        file.load()
+
+
 def test_an_unknown_commit_is_no_other_one(file: CheckpointFile) -> None:
     file.save(state())
     assert replace(file, fingerprint=replace(FINGERPRINT, commit=UNKNOWN)).load() is not None
@@ -222,11 +250,14 @@ def test_a_file_that_another_program_has_changed_is_refused(file: CheckpointFile
     with pytest.raises(FileError, match=r"expected the file as it was written; got another SHA-256"):
         file.load()
     whole = Path(file.path).read_bytes()
-    Path(file.path).write_bytes(whole[512:])
-    with pytest.raises(
-        FileError, match=r"expected a SHA-256 before the content, as version 3 has it; got none"
-    ):
-        file.load()
+    for version in (4, 3):
+        Path(file.path).write_bytes(whole[512:])
+        with h5py.File(file.path, "r+") as content:
+            content.attrs["version"] = version
+        with pytest.raises(
+            FileError, match=rf"expected a SHA-256 before the content, as version {version} has it; got none"
+        ):
+            file.load()
     Path(file.path).write_bytes(b"D" + whole[1:])
     with pytest.raises(FileError, match=r"expected the file as it was written; got another SHA-256"):
         file.load()

@@ -208,9 +208,9 @@ def test_later_versions_are_refused(study: Study, tmp_path: Path) -> None:
     path = tmp_path / "sequential.h5"
     shutil.copy(FILES / "sequential.h5", path)
     with h5py.File(path, "a") as file:
-        file.attrs["version"] = 4
+        file.attrs["version"] = 5
     with pytest.raises(
         FileError,
-        match=r"expected version 1 or 2 or 3 of the format 'duotomo checkpoint'; got 4\. Read",
+        match=r"expected version 1 or 2 or 3 or 4 of the format 'duotomo checkpoint'; got 5\. Read",
     ):
         replace(checkpoint("sequential", study), path=path).load()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
 
-from duotomo.errors import GeometryError
+from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import VolumeGrid, paper
 from duotomo.methods import Settings, Study, Visit, simultaneous
 from duotomo.methods.initial_guess import initial_translations_mm
@@ -18,8 +20,9 @@ from duotomo.methods.settings import Stage
 from duotomo.operators import Projector
 from duotomo.reproduction.plan import DataLevel, Plan
 from duotomo.reproduction.shepp_logan import SHEPP_LOGAN
-from duotomo.solvers import Step
+from duotomo.solvers import Status, Step
 from duotomo.transforms import Affine, BSpline, Rigid, Translation, model_name
+from tests.methods.runs import Memory
 
 GRID = VolumeGrid.on_detector((16, 16, 16), (4.0, 4.0, 4.0))
 SCAN = paper().bin(2)
@@ -113,13 +116,18 @@ def test_nothing_is_tried(shift: int, how: Settings) -> None:
     assert (state.stage, state.applications, state.history) == (0, 0, ())
 
 
-def test_visits_apart_start_from_the_guess() -> None:
+def apart() -> Study:
+    """Return visits on grids that share no volume until one is moved."""
     near = study(0).reference
     away = [(x + 200.0, y, z) for x, y, z in SCAN.source_mm]
     centers = [(x + 200.0, y, z) for x, y, z in SCAN.detector_center_mm]
     scan = replace(SCAN, source_mm=tuple(away), detector_center_mm=tuple(centers))
     grid = replace(GRID, center_mm=(GRID.center_mm[0], GRID.center_mm[1], 200.0))
-    case = Study(grid=GRID, visits=(near, Visit(projections=near.projections, acquisition=scan, grid=grid)))
+    return Study(grid=GRID, visits=(near, Visit(projections=near.projections, acquisition=scan, grid=grid)))
+
+
+def test_visits_apart_start_from_the_guess() -> None:
+    case = apart()
     with pytest.raises(GeometryError, match="share no volume"):
         end_of(case, replace(settings(COARSE), initial_guess=False))
     assert multi_start(case, settings(COARSE, COARSE, FINE)).stage == 1
@@ -154,3 +162,62 @@ def test_an_affine_start_goes_on_with_its_own_stages(monkeypatch: pytest.MonkeyP
     assert any(step.what.startswith("bspline") for step in told)
     assert not any(step.what.startswith("bspline") for step in state.history)
     assert state.applications > len(told)
+
+
+def test_a_run_that_is_killed_between_starts_goes_on_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duotomo.methods.multi_start.LEVEL_STEPS", 5)
+    models = (Translation, Rigid, Affine, Affine)
+    coarse = [replace(COARSE, model=model, n_steps=5, fresh=True) for model in models]
+    case, how = study(3), settings(*coarse, replace(FINE, model=BSpline.shaped((4, 4, 4))))
+    kept, all_told = Memory(), list[Step]()
+    whole = simultaneous(case, how, checkpoint=kept, on_step=all_told.append)
+    begun = [state for state in kept.states if state.starts]
+    # Three starts, two of the first model alone, and the trials after the best of either.
+    assert [len(state.starts) for state in begun] == [1, 2, 3, 4, 5, 6, 7]
+    for state in begun:
+        told: list[Step] = []
+        found = simultaneous(case, how, checkpoint=Memory(state), on_step=told.append)
+        assert torch.equal(found.volume, whole.volume)
+        assert all(torch.equal(a.params, b.params) for a, b in zip(found.motions, whole.motions, strict=True))
+        assert (found.status, found.reason, found.applications) == (
+            whole.status,
+            whole.reason,
+            whole.applications,
+        )
+        assert untimed(found.history) == untimed(whole.history)
+        # What has ended is not computed again.
+        assert untimed(told) == untimed(all_told[len(all_told) - len(told) :])
+        assert len(told) < len(all_told)
+
+
+def test_a_start_that_is_nowhere_is_not_tried_again() -> None:
+    case, kept = apart(), Memory()
+    state = multi_start(case, settings(COARSE, COARSE, FINE), checkpoint=kept)
+    first, second = kept.states[-1].starts
+    assert (first.status is Status.DIVERGED, second.status is Status.DIVERGED) == (False, True)
+    assert "share no volume" in second.reason
+    again = multi_start(case, settings(COARSE, COARSE, FINE), ended=kept.states[-1].starts)
+    assert torch.equal(again.volumes["volume"], state.volumes["volume"])
+    assert again.applications == state.applications
+
+
+def untimed(history: Iterable[Step]) -> list[Step]:
+    return [replace(step, seconds=0.0) for step in history]
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"history": ()}, "expected steps of every start in the checkpoint; got none of one of them"),
+        ({"volumes": {}, "status": Status.DIVERGED}, "expected a first start that was run in the checkpoint"),
+        ({"volumes": {}}, "expected volume 'volume' of shape .* in the checkpoint; got none"),
+        ({"stage": 99}, "expected a stage up to .* in the checkpoint; got 99"),
+    ],
+)
+def test_starts_of_another_run_are_refused(changes: dict[str, Any], match: str) -> None:
+    case, kept, how = study(3), Memory(), settings(COARSE, COARSE, FINE)
+    simultaneous(case, how, checkpoint=kept)
+    state = next(one for one in kept.states if one.starts)
+    changed = replace(state, starts=(replace(state.starts[0], **changes), *state.starts[1:]))
+    with pytest.raises(DuotomoError, match=match):
+        simultaneous(case, how, checkpoint=Memory(changed))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPResponse
+from http.client import HTTPConnection, HTTPResponse, RemoteDisconnected
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -93,3 +94,29 @@ def test_the_port_is_free_afterwards() -> None:
 def test_a_port_in_use_is_named(server: PageServer) -> None:
     with pytest.raises(DuotomoError, match=f"expected `port` {server.server_port} of 127.0.0.1 to be free"):
         PageServer(PAGE, port=server.server_port)
+
+
+def failing(error: Exception) -> Any:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"), [(BrokenPipeError(), False), (TimeoutError(), False), (KeyError(), True)]
+)
+def test_a_client_that_leaves_is_no_error(
+    server: PageServer,
+    error: Exception,
+    shown: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(server.RequestHandlerClass, "handle", failing(error))
+        with pytest.raises(RemoteDisconnected):
+            ask(server, urlsplit(server.url).path)
+    # The next one is answered, after the error was.
+    assert ask(server, urlsplit(server.url).path)[0].status == 200
+    assert ("Traceback" in capfd.readouterr().err) == shown

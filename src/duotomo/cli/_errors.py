@@ -6,7 +6,10 @@ import functools
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import current_thread, main_thread
 from typing import Any, NoReturn
 
 import typer
@@ -36,22 +39,59 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(*arguments: Any, **options: Any) -> Any:
         from duotomo.errors import DuotomoError
 
-        try:
-            return command(*arguments, **options)
-        except KeyboardInterrupt:
-            typer.echo("Stopped.", err=True)
-            raise typer.Exit(INTERRUPTED) from None
-        except (typer.Exit, typer.Abort, BrokenPipeError):
-            raise
-        except Exception as error:
-            # What Click raises on purpose shows itself: a wrong option, with the way to --help.
-            if os.environ.get(DEBUG) or hasattr(error, "exit_code"):
+        with _noting_interrupts() as interrupts:
+            try:
+                return command(*arguments, **options)
+            except KeyboardInterrupt:
+                stop()
+            except (typer.Exit, typer.Abort, BrokenPipeError):
                 raise
-            known = isinstance(error, DuotomoError)
-            text = as_options(str(error), options.get("context")) if known else unforeseen(error)
-            fail(f"duotomo {name}: {text.removeprefix(f'{name}: ')}", as_json=bool(options.get("as_json")))
+            except Exception as error:
+                if interrupts.noted:
+                    # Ctrl-C within an import or a callback: a library has made another error of it.
+                    stop()
+                # What Click raises on purpose shows itself: a wrong option, with the way to --help.
+                if os.environ.get(DEBUG) or hasattr(error, "exit_code"):
+                    raise
+                known = isinstance(error, DuotomoError)
+                text = as_options(str(error), options.get("context")) if known else unforeseen(error)
+                said = f"duotomo {name}: {text.removeprefix(f'{name}: ')}"
+                fail(said, as_json=bool(options.get("as_json")))
 
     return run
+
+
+def stop() -> NoReturn:
+    """End as Ctrl-C ends a command."""
+    typer.echo("Stopped.", err=True)
+    raise typer.Exit(INTERRUPTED) from None
+
+
+class _Interrupts:
+    """A handler of Ctrl-C, which is raised as ever, that remembers it."""
+
+    noted = False
+
+    def __call__(self, number: int, frame: Any) -> None:
+        self.noted = True
+        signal.default_int_handler(number, frame)
+
+
+@contextmanager
+def _noting_interrupts() -> Iterator[_Interrupts]:
+    """Give what knows whether Ctrl-C was pressed; nothing is noted where somebody else handles it."""
+    before, own = signal.getsignal(signal.SIGINT), _Interrupts()
+    if isinstance(before, _Interrupts):
+        # A command that another one runs.
+        yield before
+    elif before is not signal.default_int_handler or current_thread() is not main_thread():
+        yield own
+    else:
+        signal.signal(signal.SIGINT, own)
+        try:
+            yield own
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
 def as_options(text: str, context: typer.Context | None) -> str:

@@ -22,7 +22,6 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on where a run was st
 
 def check_start(talk: Talk, checkpoint: CheckpointFile, *, resume: bool) -> None:
     """Say from where the run goes on; raise if an unfinished one would be lost."""
-    from duotomo.errors import DuotomoError
     from duotomo.io.seal import UNSEALED, is_sealed
 
     kept = Path(checkpoint.path)
@@ -31,16 +30,23 @@ def check_start(talk: Talk, checkpoint: CheckpointFile, *, resume: bool) -> None
             talk.progress("Nothing to resume: starting from the beginning")
         return
     if not resume:
-        raise DuotomoError(
-            f"expected a folder without an unfinished run; got {kept}. Pass --resume to go on "
-            f"with it, or choose another folder."
-        )
+        check_finished(kept)
     state = checkpoint.load()
     if not is_sealed(kept):
         talk.progress(f"Note: {kept}: {UNSEALED}")
     if state is not None:
-        talk.progress(
-            f"Resuming in stage {state.stage + 1}, after {len(state.history)} steps and {state.seconds:.0f} s"
+        done = f"{len(state.starts)} starts" if state.starts else f"{len(state.history)} steps"
+        talk.progress(f"Resuming in stage {state.stage + 1}, after {done} and {state.seconds:.0f} s")
+
+
+def check_finished(kept: Path) -> None:
+    """Raise if a run was stopped or killed. kept: where its checkpoint would be."""
+    from duotomo.errors import DuotomoError
+
+    if kept.exists():
+        raise DuotomoError(
+            f"expected a folder without an unfinished run; got {kept}. Pass --resume to go on "
+            f"with it, or choose another folder."
         )
 
 

@@ -96,13 +96,10 @@ class Run:
     @contextmanager
     def folder(self) -> Iterator[None]:
         """Hold the folder, which is made if it is not there; raise if it cannot take a result."""
-        from duotomo.io.durable import check_writable, locked
-        from duotomo.io.paths import make_folder
+        from duotomo.io.durable import held
         from duotomo.io.result_folder import check_place
 
-        make_folder(self._command, self.out, choice="`out`")
-        with locked(self._command, self.out):
-            check_writable(self._command, self.out)
+        with held(self._command, self.out, choice="`out`"):
             check_place(self._command, self.out)
             yield
 

@@ -50,7 +50,8 @@ def simulate(
     Example: duotomo simulate --out pair --compressed --second-visit --lesion second --pixel 1
     """
     from duotomo.io import FileError, write_displacement, write_volume
-    from duotomo.io.paths import make_folder
+    from duotomo.io.file_set import together
+    from duotomo.io.paths import make_folder, target
     from duotomo.simulate import make_visits
     from duotomo.simulate.visits import machine_acquisition
 
@@ -64,21 +65,27 @@ def simulate(
     computing.prepare()
     acquisition = machine_acquisition(options.machine, n_views=options.n_views, pixel_mm=options.pixel_mm)
     make_folder("simulate", folder)
-    d_v, d_u = acquisition.pixel_spacing_mm
-    talk.progress(f"{options.machine}: {acquisition.shape} (view, v, u), pixels of {d_v:g} x {d_u:g} mm")
-    talk.progress("Squeezing the breast" if options.compressed else "Making the body")
-    made = make_visits(options, acquisition, device=computing.device.value)
-    written = []
-    for number, visit in enumerate(made.visits, start=1):
-        talk.progress(f"Visit {number}: {visit.thickness_mm:.1f} mm thick, made on a finer grid, with noise")
-        written.append(out if single else folder / f"visit_{number}.{format.value}")
-        _write_scan(written[-1], visit, options, counts=counts)
-        if truth:
-            written.append(folder / f"{truths}_{number}.nii.gz")
-            write_volume(written[-1], visit.truth, visit.grid)
-    if truth and made.motion is not None:
-        written.append(folder / f"{truths}_motion.nii.gz")
-        write_displacement(written[-1], made.motion, made.visits[1].grid)
+    if single:
+        target("simulate", out, (out.suffix,))
+    names: list[str] = []
+    # Begun before anything is computed: the folder may not be one to write to, or another run's.
+    with together("simulate", folder, out.name if single else "visits") as draft:
+        d_v, d_u = acquisition.pixel_spacing_mm
+        talk.progress(f"{options.machine}: {acquisition.shape} (view, v, u), pixels of {d_v:g} x {d_u:g} mm")
+        talk.progress("Squeezing the breast" if options.compressed else "Making the body")
+        made = make_visits(options, acquisition, device=computing.device.value)
+        for number, visit in enumerate(made.visits, start=1):
+            thick = f"{visit.thickness_mm:.1f} mm thick"
+            talk.progress(f"Visit {number}: {thick}, made on a finer grid, with noise")
+            names.append(out.name if single else f"visit_{number}.{format.value}")
+            _write_scan(draft / names[-1], visit, options, counts=counts)
+            if truth:
+                names.append(f"{truths}_{number}.nii.gz")
+                write_volume(draft / names[-1], visit.truth, visit.grid)
+        if truth and made.motion is not None:
+            names.append(f"{truths}_motion.nii.gz")
+            write_displacement(draft / names[-1], made.motion, made.visits[1].grid)
+    written = [folder / name for name in names]
     talk.wrote(written)
     talk.finish({"status": "done", "files": [str(path) for path in written], "about": _about(made)})
 

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from duotomo.io.schemas import NamesSchema, StateSchema, check_schema
 from duotomo.methods.state import State
 from duotomo.solvers import Status, Step
 
-FORMAT = FileFormat(name="duotomo checkpoint", version=3, older=(1, 2))
+FORMAT = FileFormat(name="duotomo checkpoint", version=4, older=(1, 2, 3), sealed=(3,))
 
 _PLAIN = ("stage", "block", "model", "reason", "applications", "seconds")
 _MOST_PARTS = 10
@@ -77,16 +77,10 @@ class CheckpointFile:
         """
         with writing("CheckpointFile", self.path, FORMAT) as file:
             put_text(file, "fingerprint", str(self.fingerprint))
-            plain = {name: getattr(state, name) for name in _PLAIN}
-            plain |= {"coarsen": list(state.coarsen), "status": state.status.value}
-            put_text(file, "state", json.dumps(plain))
-            volumes, params, history = (file.create_group(name) for name in ("volumes", "params", "history"))
-            for number, (name, volume) in enumerate(state.volumes.items()):
-                put(volumes, str(number), volume)
-                put_text(volumes[str(number)], "name", name)
-            for number, row in enumerate(state.params):
-                put(params, str(number), row)
-            _put_history(history, state.history)
+            _put_state(file, state)
+            starts = file.create_group("starts")
+            for number, start in enumerate(state.starts):
+                _put_state(starts.create_group(str(number)), start)
 
     def load(self) -> State | None:
         """Return the last state saved.
@@ -106,26 +100,10 @@ class CheckpointFile:
             return None
         with reading(where, self.path, FORMAT) as file:
             self._check(text(file, "fingerprint"))
-            plain = json.loads(text(file, "state"))
-            check_schema(StateSchema, plain)
-            z, y, x = plain["coarsen"]
-            volumes, params = group_at(file, "volumes"), group_at(file, "params")
-            state = State(
-                **{name: plain[name] for name in _PLAIN},
-                coarsen=(z, y, x),
-                status=Status(plain["status"]),
-                volumes={
-                    text(data, "name"): tensor(volumes, str(number), ("z", "y", "x"))
-                    for number, data in enumerate(numbered(volumes))
-                },
-                params=tuple(
-                    tensor(params, str(number), ("parameter",)) for number in range(len(numbered(params)))
-                ),
-                history=_history(group_at(file, "history")),
-            )
-        for name, volume in state.volumes.items():
-            state.volumes[name] = volume.to(self.device)
-        return state
+            # Before version 4 a run began anew unless all starts had ended.
+            starts = numbered(group_at(file, "starts")) if has(file, "starts") else []
+            state = _state(file, self.device)
+            return replace(state, starts=tuple(_state(start, self.device) for start in starts))
 
     def remove(self) -> None:
         """Remove the file, if it is there: the computation is complete."""
@@ -139,6 +117,37 @@ class CheckpointFile:
                 f"{' and another '.join(other)}. Choose another folder, or remove the file to begin anew "
                 f"without it."
             )
+
+
+def _put_state(group: Any, state: State) -> None:
+    plain = {name: getattr(state, name) for name in _PLAIN}
+    plain |= {"coarsen": list(state.coarsen), "status": state.status.value}
+    put_text(group, "state", json.dumps(plain))
+    volumes, params, history = (group.create_group(name) for name in ("volumes", "params", "history"))
+    for number, (name, volume) in enumerate(state.volumes.items()):
+        put(volumes, str(number), volume)
+        put_text(volumes[str(number)], "name", name)
+    for number, row in enumerate(state.params):
+        put(params, str(number), row)
+    _put_history(history, state.history)
+
+
+def _state(group: Any, device: torch.device | str) -> State:
+    plain = json.loads(text(group, "state"))
+    check_schema(StateSchema, plain)
+    z, y, x = plain["coarsen"]
+    volumes, params = group_at(group, "volumes"), group_at(group, "params")
+    return State(
+        **{name: plain[name] for name in _PLAIN},
+        coarsen=(z, y, x),
+        status=Status(plain["status"]),
+        volumes={
+            text(data, "name"): tensor(volumes, str(number), ("z", "y", "x")).to(device)
+            for number, data in enumerate(numbered(volumes))
+        },
+        params=tuple(tensor(params, str(number), ("parameter",)) for number in range(len(numbered(params)))),
+        history=_history(group_at(group, "history")),
+    )
 
 
 def _put_history(group: Any, history: Sequence[Step]) -> None:

@@ -21,6 +21,7 @@ from duotomo.io.dicom.registration import is_linear, write_registration
 from duotomo.io.displacement import read_displacement, write_displacement
 from duotomo.io.durable import durable
 from duotomo.io.file_kind import FileKind, recognise
+from duotomo.io.file_set import together
 from duotomo.io.itk_reader import read_transform
 from duotomo.io.itk_writer import write_transform
 from duotomo.io.libraries import simpleitk
@@ -156,16 +157,31 @@ def convert(
         allowed=allowed,
         pseudonyms=pseudonyms,
     )
+    if kind in (FileKind.SCAN, FileKind.STUDY) and not target.suffix:
+        # A folder of views.
+        return _converted(task, kind, what)
+    place = _place(target)
+    with together(_WHERE, place.parent, place.name) as draft:
+        written = _converted(replace(task, target=draft / place.name), kind, what)
+    return [place.with_name(path.name) for path in written]
+
+
+def _place(path: Path) -> Path:
+    """Return the path of an output; raise unless a file can be there."""
+    return target(_WHERE, path, (path.suffix,))
+
+
+def _converted(task: _Task, kind: FileKind, what: str | None) -> list[Path]:
     if kind is FileKind.RESULT:
         return _from_result(task, what or "volume")
     if kind is FileKind.STUDY:
-        return _write_scan(_visit_of_study(source, what), task)
+        return _write_scan(_visit_of_study(task.source, what), task)
     if what is not None:
         raise FileError(
-            f"{_WHERE}: {source}: expected `what` for a result folder or a study only; got a {kind.value}. "
-            f"Leave it out."
+            f"{_WHERE}: {task.source}: expected `what` for a result folder or a study only; got a "
+            f"{kind.value}. Leave it out."
         )
-    return _convert(source, kind, task, grid=None)
+    return _convert(task.source, kind, task, grid=None)
 
 
 def _convert(source: Path, kind: FileKind, task: _Task, *, grid: VolumeGrid | None) -> list[Path]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from duotomo.io.paths import FileError, reason
+from duotomo.io.paths import FileError, make_folder, reason
 
 UNFINISHED = ".unfinished-"
 """Names that start so are files whose writer was killed. The next writer of the same file takes them over."""
@@ -91,13 +91,30 @@ def locked(where: str, folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise FileError(
-                f"{where}: expected {folder} for this run alone; got another run that writes there. "
-                f"Wait for it to end, or choose another folder."
-            ) from error
+            raise busy(where, folder) from error
         except OSError:
             # Some network file systems have no locks; then nobody is kept out.
             pass
         yield
     finally:
         os.close(descriptor)
+
+
+def busy(where: str, folder: Path) -> FileError:
+    """Return the error of a folder that another process writes to."""
+    return FileError(
+        f"{where}: expected {folder} for this run alone; got another run that writes there. "
+        f"Wait for it to end, or choose another folder."
+    )
+
+
+@contextmanager
+def held(where: str, folder: Path, *, choice: str = "place") -> Iterator[None]:
+    """Hold a folder, which is made if it is not there, and raise unless it can be written to.
+
+    choice: what a person would choose otherwise.
+    """
+    make_folder(where, folder, choice=choice)
+    with locked(where, folder):
+        check_writable(where, folder)
+        yield

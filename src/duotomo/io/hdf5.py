@@ -37,12 +37,14 @@ _FEW = 20
 class FileFormat:
     """What a file says it is: root attributes `format` and `version`.
 
-    version: that is written, with a seal. older: versions that are read too, with a seal or without.
+    version: that is written, with a seal. older: versions that are read too, with a seal or without. sealed:
+    those among them that have one.
     """
 
     name: str
     version: int
     older: tuple[int, ...] = ()
+    sealed: tuple[int, ...] = ()
 
 
 @contextmanager
@@ -271,7 +273,7 @@ def _check_format(file: Any, of: FileFormat, *, sealed: bool) -> None:
             f"expected version {' or '.join(map(str, known))} of the format {of.name!r}; got "
             f"{str(version)[:80]}. Read it with the duotomo that wrote it."
         )
-    if version == of.version and not sealed:
+    if version in (of.version, *of.sealed) and not sealed:
         raise FileError(
             f"expected a SHA-256 before the content, as version {version} has it; got none. Another program "
             f"has changed the file: restore it, or write it anew."

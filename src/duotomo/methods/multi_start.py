@@ -12,14 +12,22 @@ from duotomo.methods.initial_guess import initial_translations_mm
 from duotomo.methods.runner import Runner
 from duotomo.methods.schedule import LEVEL_STEPS, SOFTENING, Stage
 from duotomo.methods.settings import Settings
-from duotomo.methods.state import State
+from duotomo.methods.state import Checkpoint, State
+from duotomo.methods.state_check import unfit
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
 from duotomo.solvers.history import OnStep
 from duotomo.transforms import model_name
 
 
-def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None) -> State:
+def multi_start(
+    study: Study,
+    settings: Settings,
+    on_step: OnStep | None = None,
+    *,
+    checkpoint: Checkpoint | None = None,
+    ended: Sequence[State] = (),
+) -> State:
     """Return the state after the stages on the coarsest grid, from the start with the lowest objective.
 
     Few views determine the depth of a centre of attenuation badly, so an initial guess that is wrong by some
@@ -32,23 +40,26 @@ def multi_start(study: Study, settings: Settings, on_step: OnStep | None = None)
     A body that is nearly round can be turned far by a rigid or an affine model, to explain a little of what
     only control points explain. Where control points follow, a stage with them is tried after the best start
     and after the first model alone, and what leads to the lower objective goes on; `as_begun` are its stages.
+
+    checkpoint: keeps the starts that have ended. ended: those that a run which was killed had kept.
     """
     coarse = _first_stages(settings)
     if not (coarse and settings.initial_guess and study.moving):
         return Runner(study, settings).first_state()
-    tried = _run_all(study, settings, _starts(study, coarse), on_step)
+    runs = _Runs(study, settings, on_step, checkpoint, ended)
+    tried = runs.of_starts(_starts(study, coarse))
     best = replace(_best(tried), stage=len(coarse))
     lattice = _lattice_after(study, settings, coarse)
     if lattice is not None:
-        first = _run_all(study, settings, _of_first_model(study, coarse), on_step)
+        first = runs.of_starts(_of_first_model(study, coarse))
         # What led to them is counted already.
         begun = [
             replace(state, stage=len(coarse), applications=0, seconds=0.0) for state in (best, _best(first))
         ]
         trial = replace(settings, stages=(*coarse, lattice))
-        ended = [Runner(study, trial, on_step=on_step).run(state) for state in begun]
-        best = begun[ended.index(_best(ended))]
-        tried = [*tried, *first, *ended]
+        after = [runs.of(trial, state) for state in begun]
+        best = begun[after.index(_best(after))]
+        tried = [*tried, *first, *after]
     return replace(
         best,
         applications=sum(state.applications for state in tried),
@@ -66,20 +77,57 @@ def as_begun(settings: Settings, state: State) -> Settings:
     return replace(settings, stages=tuple(stages))
 
 
-def _run_all(
-    study: Study, settings: Settings, starts: Iterable[tuple[tuple[Stage, ...], bool]], on_step: OnStep | None
-) -> list[State]:
-    """Return the state that each start ends in; raise if the visits share no volume after the first one."""
-    tried: list[State] = []
-    for number, (stages, guess) in enumerate(starts):
-        try:
-            runner = Runner(study, replace(settings, stages=stages, initial_guess=guess), on_step=on_step)
-            tried.append(runner.run(runner.first_state()))
-        except GeometryError:
-            # The visits share no volume unless they are moved.
-            if number == 0:
-                raise
-    return tried
+class _Runs:
+    """Runs one start after the other, always in the same order, and keeps those that have ended.
+
+    ended: the first ones, of an earlier run; they are not computed again.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        settings: Settings,
+        on_step: OnStep | None,
+        checkpoint: Checkpoint | None,
+        ended: Sequence[State],
+    ) -> None:
+        self._study, self._settings, self._on_step = study, settings, on_step
+        self._checkpoint, self._before, self._ended = checkpoint, iter(ended), list[State]()
+
+    def of(self, settings: Settings, state: State | None = None) -> State:
+        """Return the state that the stages of these settings end in. state: to begin with."""
+        known = next(self._before, None)
+        if known is None:
+            runner = Runner(self._study, settings, on_step=self._on_step)
+            known = runner.run(runner.first_state() if state is None else state)
+            self._keep(known)
+        else:
+            self._ended.append(known)
+        return known
+
+    def of_starts(self, starts: Iterable[tuple[tuple[Stage, ...], bool]]) -> list[State]:
+        """Return the state that each start ends in; raise if the visits share no volume after the first."""
+        tried: list[State] = []
+        for number, (stages, guess) in enumerate(starts):
+            try:
+                tried.append(self.of(replace(self._settings, stages=stages, initial_guess=guess)))
+                if not tried[0].volumes:
+                    raise unfit("simultaneous", "a first start that was run", "one without a volume")
+            except GeometryError as error:
+                # The visits share no volume unless they are moved.
+                if number == 0:
+                    raise
+                nowhere = State.initial({}, coarsen=stages[0].coarsen, params=())
+                tried.append(replace(nowhere, status=Status.DIVERGED, reason=str(error)))
+                self._keep(tried[-1])
+        return tried
+
+    def _keep(self, state: State) -> None:
+        self._ended.append(state)
+        if self._checkpoint is not None:
+            begun = State.initial({}, coarsen=self._settings.stages[0].coarsen, params=())
+            seconds = sum(one.seconds for one in self._ended)
+            self._checkpoint.save(replace(begun, seconds=seconds, starts=tuple(self._ended)))
 
 
 def _best(tried: Sequence[State]) -> State:

@@ -12,7 +12,7 @@ from duotomo.methods.runner import VOLUME, Runner, model_named
 from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Settings
 from duotomo.methods.state import Checkpoint, State
-from duotomo.methods.state_check import check_state
+from duotomo.methods.state_check import check_starts, check_state
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
 from duotomo.solvers.history import OnStep
@@ -55,7 +55,10 @@ def simultaneous(
     GeometryError
         If the grids of two visits share no volume after the initial guess.
     """
-    state = _kept(study, settings, checkpoint) or multi_start(study, settings, on_step)
+    state = _kept(study, settings, checkpoint)
+    if state is None or state.starts:
+        ended = () if state is None else state.starts
+        state = multi_start(study, settings, on_step, checkpoint=checkpoint, ended=ended)
     if settings.stiffer:
         settings, state = _chosen(study, settings, state, on_step, checkpoint)
     else:
@@ -100,14 +103,15 @@ def _kept(
         model = model_named(stages, name)
         return [model(study.grid_of(visit)) for visit in study.moving]
 
-    check_state(
-        "simultaneous",
-        state,
-        n_stages=max(len(settings.stages), len(settings.stiffer)),
-        coarsens={stage.coarsen for stage in stages},
-        shapes=lambda coarsen: {VOLUME: study.grid.coarsen(coarsen).shape},
-        transforms=transforms,
-    )
+    for one in check_starts("simultaneous", state.starts) if state.starts else (state,):
+        check_state(
+            "simultaneous",
+            one,
+            n_stages=max(len(settings.stages), len(settings.stiffer)),
+            coarsens={stage.coarsen for stage in stages},
+            shapes=lambda coarsen: {VOLUME: study.grid.coarsen(coarsen).shape},
+            transforms=transforms,
+        )
     return state
 
 

@@ -33,6 +33,8 @@ class State:
         As for `Result`, of the last block.
     applications, seconds, history
         As for `Result`, since the start.
+    starts : tuple of State
+        While several starts are tried: those that have ended, in their order.
     """
 
     stage: int
@@ -46,6 +48,7 @@ class State:
     applications: int
     seconds: float
     history: tuple[Step, ...] = field(repr=False)
+    starts: tuple[State, ...] = field(default=(), repr=False)
 
     @classmethod
     def initial(

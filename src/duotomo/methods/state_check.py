@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.methods.level import Factors
 from duotomo.methods.state import State
+from duotomo.solvers import Status
 from duotomo.transforms import Transform
 
 
@@ -55,6 +56,18 @@ def check_state(
         raise unfit(where, f"parameters of {len(models)} moving visits", str(len(state.params)))
     for transform, params in zip(models, state.params, strict=True):
         check_kept(where, f"parameters of {state.model[:80]}", params, (transform.n_params,))
+
+
+def check_starts(where: str, starts: Sequence[State]) -> Iterator[State]:
+    """Give those of several starts that were run, and raise if one has neither steps nor diverged.
+
+    A start from which the visits share no volume is not run: it has diverged, and has no volume.
+    """
+    for start in starts:
+        if start.status is not Status.DIVERGED and not start.history:
+            raise unfit(where, "steps of every start", "none of one of them")
+        if start.volumes or start.status is not Status.DIVERGED:
+            yield start
 
 
 def check_kept(where: str, what: str, found: torch.Tensor | None, shape: tuple[int, ...]) -> None:

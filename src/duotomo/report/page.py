@@ -13,7 +13,8 @@ from typing import Any
 
 from duotomo.errors import DuotomoError
 from duotomo.io import FileError, SavedResult
-from duotomo.io.durable import durable, locked
+from duotomo.io.durable import durable, held
+from duotomo.io.file_set import together
 from duotomo.io.paths import AnyPath, reason, target
 from duotomo.io.result_folder import write_drawn
 from duotomo.io.result_format import PAGE
@@ -74,18 +75,19 @@ def write_page(folder: AnyPath, out: AnyPath | None = None) -> Path:
     """
     folder = Path(folder)
     path = target("write_page", folder / PAGE if out is None else out, (".html", ".htm"))
-    # An older page is replaced, whatever became of it.
-    text = page_of(folder, but=(PAGE,))
 
     def write(path: Path) -> None:
+        # An older page is replaced, whatever became of it.
+        text = page_of(folder, but=(PAGE,))
         with durable("write_page", path) as fresh:
             fresh.write_text(text, encoding="utf-8")
 
-    if path.resolve() != (folder / PAGE).resolve():
-        write(path)
-        return path
-    with locked("write_page", folder):
-        write_drawn("write_page", folder, PAGE, kind="page", write=write)
+    if path.resolve() == (folder / PAGE).resolve():
+        with held("write_page", folder):
+            write_drawn("write_page", folder, PAGE, kind="page", write=write)
+    else:
+        with together("write_page", path.parent, path.name) as draft:
+            write(draft / path.name)
     return path
 
 

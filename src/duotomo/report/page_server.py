@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
+from typing import Any
 
 from duotomo.errors import DuotomoError
 from duotomo.io.durable import durable
@@ -69,6 +71,17 @@ class PageServer(ThreadingHTTPServer):
     def hosts(self) -> tuple[str, str]:
         """What a browser may call the server; under any other name it was led here."""
         return f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Show an error with its traceback, unless it is that a client has left or says nothing more.
+
+        Parameters
+        ----------
+        request, client_address : object
+            Of the client.
+        """
+        if not isinstance(sys.exception(), (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)
 
 
 @contextmanager

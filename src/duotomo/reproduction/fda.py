@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
 from duotomo.io import write_volume
-from duotomo.io.durable import locked
-from duotomo.io.paths import make_folder
+from duotomo.io.durable import held
 from duotomo.io.run_fingerprint import settings_key
 from duotomo.io.versions import library_versions
 from duotomo.phantoms import Ellipsoid, Tissue
@@ -123,8 +122,7 @@ def reproduce_fda(plan: Plan, folder: Path, *, on_row: Callable[[Row, bool], Non
     scan = fda_projections(plan.data_folder(FDA_NAME))
     grid = grid_of(scan, quick=plan.quick)
     rows = []
-    make_folder(WHERE, folder)
-    with locked(WHERE, folder):
+    with held(WHERE, folder):
         for named in algorithms(scan, quick=plan.quick):
             keys = _keys(plan, grid, named)
             row = read_row(folder / f"{named.name}.json", keys)

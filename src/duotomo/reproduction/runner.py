@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from duotomo.errors import DuotomoError
 from duotomo.io import CheckpointFile, fingerprint, write_result, write_study, write_transform, write_volume
-from duotomo.io.durable import locked
+from duotomo.io.durable import held
 from duotomo.io.paths import make_folder
 from duotomo.io.run_fingerprint import settings_key, version_1_repr
 from duotomo.io.versions import library_versions
@@ -156,8 +156,7 @@ def reproduce(
     progress.begin(set_up, chosen)
     for number in chosen:
         home = case_folder(folder, number)
-        make_folder(WHERE, home)
-        with locked(WHERE, home):
+        with held(WHERE, home):
             _run_case(plan, set_up, number, home, run_methods, progress)
     table = gather(experiment, plan, set_up, folder)
     if cases is None and methods is None:

@@ -33,6 +33,7 @@ from duotomo.io.dicom.projections_geometry import (
     file_spacing,
     machine_geometry,
 )
+from duotomo.io.file_set import check_whole
 from duotomo.io.paths import AnyPath, FileError, reason
 from duotomo.io.scan import Scan
 from duotomo.io.scan_geometry import read_geometry
@@ -94,6 +95,7 @@ def _files(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise FileError("expected a file or a folder; got nothing there. Check the path.")
+    check_whole(path)
     files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
     if len(files) > MOST_VIEWS:
         raise FileError(

@@ -27,6 +27,8 @@ from duotomo.io.dicom.projections_modules import (
     single_file_module,
     stored_turn,
 )
+from duotomo.io.durable import UNFINISHED
+from duotomo.io.file_set import together
 from duotomo.io.paths import AnyPath, FileError, make_folder, target
 from duotomo.io.scan import Scan
 from duotomo.io.scan_options import Values
@@ -127,8 +129,10 @@ def write_dicom_projections(
             save(where, target(where, path, SUFFIXES), files.all(frames), files.identity, transfer_syntax)
             return
         make_folder(where, Path(path))
-        for view, name in enumerate(names):
-            save(where, Path(path, name), files.one(view, frames[view]), files.identity, transfer_syntax)
+        # Fewer views than there are would be a scan, too.
+        with together(where, Path(path), "views") as draft:
+            for view, name in enumerate(names):
+                save(where, draft / name, files.one(view, frames[view]), files.identity, transfer_syntax)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -225,9 +229,8 @@ def _stored(scan: Scan, *, private: bool) -> _Stored:
 
 def _check_folder(folder: Path, names: list[str]) -> None:
     """Raise if a folder has other files, which would later be read as views of this scan."""
-    others = (
-        sorted(file.name for file in folder.iterdir() if file.name not in names) if folder.is_dir() else []
-    )
+    found = [file.name for file in folder.iterdir()] if folder.is_dir() else []
+    others = sorted(name for name in found if name not in names and not name.startswith(UNFINISHED))
     if others:
         raise FileError(
             f"expected an empty folder, or one with an older version of this scan, at {folder}; got "
