@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from duotomo.geometry import Acquisition
-from duotomo.methods import Result, Settings, Study, Visit, trust
+from duotomo.methods import Result, Settings, Study, Visit, simultaneous, trust
 from duotomo.methods import input_checks as input_checks_module
 from duotomo.methods.held_back import HeldBack, held_back
 from duotomo.methods.input_checks import Check, input_checks
+from duotomo.methods.settings import Stage
 from duotomo.methods.shared_structure import SharedStructure
 from duotomo.methods.trust import Trust, trust_of, trust_of_run
 from duotomo.operators import Projector
@@ -373,3 +374,12 @@ def test_other_structure_inside_is_not_trusted(
     assert (check.passed, check.value) == (passed, correlation)
     assert words in check.text
     assert passed or not found.trusted
+
+
+def test_a_visit_of_one_number_is_computed_and_not_trusted() -> None:
+    """Its pixels differ by rounding at most, which is no noise."""
+    views = given().moving[0].projections
+    even = with_moving(projections=torch.full_like(views, float(views.mean())))
+    how = Settings(stages=(Stage(coarsen=(2, 2, 2), model=Translation, n_steps=2),))
+    found = trust_of(even, how, simultaneous(even, how))
+    assert "its views show no breast" in found.reason

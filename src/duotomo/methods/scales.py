@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from duotomo.errors import DuotomoError
 from duotomo.methods.level import Basis, Factors, Level
 from duotomo.methods.priors import Priors
@@ -76,10 +78,12 @@ def _sigma(visit: Visit) -> float:
     if visit.weights is not None:
         return 1.0
     try:
-        return noise_level(visit.projections)
+        sigma = noise_level(visit.projections)
     except DuotomoError:
         # Too few pixels behind the object to tell.
         return 0.0
+    # Pixels that are all alike leave rounding, or NaN: no noise is known then.
+    return sigma if sigma > torch.finfo(visit.projections.dtype).eps * _largest(visit) else 0.0
 
 
 def _largest(visit: Visit) -> float:
