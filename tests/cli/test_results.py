@@ -30,7 +30,7 @@ def test_the_page_and_its_pictures_are_written(tmp_path: Path) -> None:
     code, output = run(with_one(tmp_path, quick=False))
     assert code == 0, output
     page = tmp_path / "docs" / "page.md"
-    assert f"Wrote {page} and 1 pictures (0.0 MB) in {tmp_path / 'docs' / 'png'}" in output
+    assert f"Wrote {page}, 1 pictures and all rows (0.0 MB) in {tmp_path / 'docs' / 'png'}" in output
     assert "](png/toroid-simultaneous-honest-results.png)" in page.read_text(encoding="utf-8")
 
 

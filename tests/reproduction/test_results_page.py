@@ -74,14 +74,25 @@ def test_the_page_begins_with_all_experiments_at_a_glance(root: Path) -> None:
 def test_pictures_are_copied_and_named(root: Path) -> None:
     page, files = write(root)
     pictures = re.findall(r"\]\((.*\.png)\)", page)
-    assert len(pictures) == len(files) - 1 == 4 * 2 * 4
+    copied_pictures = {path for path in files if path.suffix == ".png"}
+    assert len(pictures) == len(copied_pictures) == 4 * 2 * 4
     docs = root.parent / "docs"
-    assert {docs / picture for picture in pictures} == set(files[1:])
+    assert {docs / picture for picture in pictures} == copied_pictures
     copied = docs / "results" / "zebra-honest-results.png"
     assert copied.read_bytes() == b"zebra honest results"
     assert "![Case 1: truth, results and differences to the truth](results/zebra-honest-results.png)" in page
     # The most telling ones are chosen.
     assert "profiles" not in page
+
+
+def test_the_rows_of_every_level_are_beside_the_page(root: Path) -> None:
+    page, files = write(root)
+    named = re.findall(r"\[All rows\]\((.*\.json)\)", page)
+    docs = root.parent / "docs"
+    assert [docs / name for name in named] == [path for path in files if path.suffix == ".json"]
+    assert len(named) == 4 * 2
+    copied, table = docs / "results" / "zebra-honest.json", root / "zebra" / "honest" / "table.json"
+    assert copied.read_bytes() == table.read_bytes()
 
 
 def test_a_picture_too_large_for_a_page_keeps_fewer_colours(root: Path) -> None:
@@ -184,7 +195,7 @@ def test_an_experiment_without_pictures_or_paper(tmp_path: Path) -> None:
     content = table([method("a", "iterative")], [row(1, "a")], paper=None, experiment="e")
     write_table(tmp_path / "out" / "e" / "honest", content)
     page, files = write(tmp_path / "out")
-    assert len(files) == 1
+    assert [path.suffix for path in files] == [".md", ".json"]
     assert ".png" not in page
 
 

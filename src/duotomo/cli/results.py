@@ -13,7 +13,7 @@ def results(
         "out/reproduce"
     ),
     page: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/results.md"),
-    figures: Annotated[Path, typer.Option(help="Folder for the page's pictures.")] = Path("docs/results"),
+    figures: Annotated[Path, typer.Option(help="Folder for its pictures and rows.")] = Path("docs/results"),
     quick: Annotated[bool, typer.Option("--quick", help="With experiments of reduced size, too.")] = False,
 ) -> None:
     """Write the page that puts all reproduced experiments beside the paper.
@@ -23,6 +23,7 @@ def results(
     # Imported here: `duotomo --help` needs none of it.
     from duotomo.reproduction import write_results_page
 
-    written, *pictures = write_results_page(root, page, figures=figures, quick=quick)
-    size_mb = sum(picture.stat().st_size for picture in pictures) / 1e6
-    typer.echo(f"Wrote {written} and {len(pictures)} pictures ({size_mb:.1f} MB) in {figures}")
+    written, *others = write_results_page(root, page, figures=figures, quick=quick)
+    pictures = [path for path in others if path.suffix == ".png"]
+    size_mb = sum(path.stat().st_size for path in others) / 1e6
+    typer.echo(f"Wrote {written}, {len(pictures)} pictures and all rows ({size_mb:.1f} MB) in {figures}")

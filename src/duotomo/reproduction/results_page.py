@@ -43,7 +43,9 @@ MOST_BYTES = 60_000
 
 
 def write_results_page(root: Path, page: Path, *, figures: Path, quick: bool = False) -> list[Path]:
-    """Write the page of all experiments in a folder, and copy its figures; equal folders make equal files.
+    """Write the page of all experiments in a folder, and copy its figures and all rows.
+
+    Equal folders make equal files.
 
     Parameters
     ----------
@@ -52,7 +54,7 @@ def write_results_page(root: Path, page: Path, *, figures: Path, quick: bool = F
     page : Path
         The Markdown file to write.
     figures : Path
-        Folder for the pictures, named in the page relative to it.
+        Folder for the pictures and the rows (JSON), named in the page relative to it.
     quick : bool
         Whether experiments of reduced size are on the page, too.
 
@@ -84,9 +86,9 @@ def write_results_page(root: Path, page: Path, *, figures: Path, quick: bool = F
     for same in (list(group) for _, group in groupby(_by_experiment(tables), lambda one: one[1].experiment)):
         parts.append(_section([table for _, table in same]))
         for folder, table in same:
-            copied = _copy_figures(folder, table, figures)
-            files += copied
-            parts.append(_level(table, copied, page.parent, name_versions=len(made_with) > 1))
+            rows, copied = _copy_rows(folder, table, figures), _copy_figures(folder, table, figures)
+            files += [rows, *copied]
+            parts.append(_level(table, rows, copied, page.parent, name_versions=len(made_with) > 1))
     for folder, scans in fda:
         copied = _copy_all([folder / FIGURES / "slices-all.png"], scans, figures)
         files += copied
@@ -158,7 +160,7 @@ def _set_up(tables: Sequence[Table]) -> Iterator[list[str]]:
             yield from ([f"{_words(key)}, {level}", _code(value)] for level, value in values.items())
 
 
-def _level(table: Table, copied: Sequence[Path], beside: Path, *, name_versions: bool) -> str:
+def _level(table: Table, rows: Path, copied: Sequence[Path], beside: Path, *, name_versions: bool) -> str:
     """Return the part of one level: numbers, ratios, remarks, pictures."""
     cases = "One case" if table.n_cases == 1 else f"{table.n_cases} cases"
     if table.n_whole < table.n_cases:
@@ -168,6 +170,7 @@ def _level(table: Table, copied: Sequence[Path], beside: Path, *, name_versions:
         f"{cases}, computed with {_computed_with(table)}." if name_versions else f"{cases}.",
         "\n".join(unfinished(table)),
         _markdown(table_lines(table)),
+        f"[All rows]({os.path.relpath(rows, beside)})",
     ]
     ratios = ratio_lines(table)
     if len(ratios) > 1:
@@ -219,6 +222,15 @@ def _copy_figures(folder: Path, table: Table, figures: Path) -> list[Path]:
         found = sorted((folder / FIGURES).glob(f"{kind}*.png"), key=worth)
         wanted += found[: 2 if kind == "results" else 1]
     return _copy_all(wanted[:MOST_FIGURES], table, figures)
+
+
+def _copy_rows(folder: Path, table: Table, figures: Path) -> Path:
+    """Copy the rows of all cases, under the experiment's name."""
+    make_folder("write_results_page", figures)
+    target = figures / f"{table.name}.json"
+    with durable("write_results_page", target) as fresh:
+        shutil.copyfile(folder / TABLE, fresh)
+    return target
 
 
 def _copy_all(wanted: Iterable[Path], table: Table | FdaTable, figures: Path) -> list[Path]:
