@@ -408,12 +408,12 @@ if kind == "kill":
             assert found in whole, found
         elif code != -9:
             # It was done before: from the beginning, or there is nothing more to kill.
-            assert (code, found) == (compute.code, new)
+            assert (code, found) == (compute.code, new), (attempt, code, found, new)
             shutil.rmtree(out)
         if n_killed == n:
             break
-    assert ended(start(*compute.resume)) == compute.code
-    assert state() == new
+    code = ended(start(*compute.resume))
+    assert (code, state()) == (compute.code, new), (code, state(), new)
     print(n_killed)
 else:
     before, codes = state(), set()
