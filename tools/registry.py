@@ -138,11 +138,16 @@ def _sha256(wheel: Wheel) -> str:
 
 
 def _indexes() -> list[str]:
-    # The only place that names pip's default.
-    from pip._internal.models.index import PyPI
-
     options = _pip_options()
-    return [*(options.get("index-url") or [PyPI.simple_url]), *options.get("extra-index-url", [])]
+    return [*(options.get("index-url") or [_default_index()]), *options.get("extra-index-url", [])]
+
+
+def _default_index() -> str:
+    # Pip alone names it, in a module that is not for others: a process of its own imports it.
+    code = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def _folders() -> list[Path]:
