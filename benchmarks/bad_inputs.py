@@ -143,6 +143,27 @@ def cropped(visit: Visit) -> Visit:
     return Visit(projections=visit.projections[:, :, 1:-1].clone(), acquisition=acquisition)
 
 
+def noise(visit: Visit) -> Visit:
+    """Return a visit of independent pixels, with the mean and the spread of the breast's."""
+    views = visit.projections
+    return replace(visit, projections=views.mean() + views.std() * _drawn(views))
+
+
+def air(visit: Visit) -> Visit:
+    """Return a visit that shows nothing but the noise of about 200,000 photons."""
+    return replace(visit, projections=_drawn(visit.projections) / 200_000**0.5)
+
+
+def _drawn(views: torch.Tensor) -> torch.Tensor:
+    return torch.randn(views.shape, generator=torch.Generator().manual_seed(0)).to(views)
+
+
+def constant(visit: Visit) -> Visit:
+    """Return a visit all of whose line integrals are the mean of the breast's."""
+    views = visit.projections
+    return replace(visit, projections=torch.full_like(views, float(views.mean())))
+
+
 CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
     "untouched": (lambda visit: visit, ()),
     "half_missing": (lambda visit: halved(visit, slice(0, visit.acquisition.n_views // 2)), ("missing",)),
@@ -166,36 +187,17 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
     ),
     "unseen_5mm": (lambda visit: rolled(visit, 5.0), ()),
     "unseen_2deg": (lambda visit: moved(cropped(visit), tube_deg=2.0), ()),
+    "noise": (noise, ("no breast",)),
+    "air": (air, ("no breast",)),
+    "constant": (constant, ("no breast",)),
 }
 """What is done to the moving visit, and the words one of which has to stand in a check that fails."""
 
-
-def noise(visit: Visit) -> Visit:
-    """Return a visit of independent pixels, with the mean and the spread of the breast's."""
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(visit.projections.shape, generator=generator).to(visit.projections)
-    return replace(visit, projections=visit.projections.mean() + visit.projections.std() * drawn)
-
-
-def air(visit: Visit) -> Visit:
-    """Return a visit that shows nothing but the noise of about 200,000 photons."""
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(visit.projections.shape, generator=generator).to(visit.projections)
-    return replace(visit, projections=drawn / 200_000**0.5)
-
-
-def constant(visit: Visit) -> Visit:
-    """Return a visit all of whose line integrals are the mean of the breast's."""
-    views = visit.projections
-    return replace(visit, projections=torch.full_like(views, float(views.mean())))
-
-
-STRANGERS: dict[str, Change] = {"noise": noise, "air": air, "constant": constant}
 OTHERS = {"other_breast": ("same breast",), "other_side": ("same side",)}
 """The moving visit is one of another case; and the words, as in `CHANGES`."""
 
-CHANGES |= {name: (change, ("no breast",)) for name, change in STRANGERS.items()}
-GROUPS = {"strangers": [*STRANGERS, *OTHERS]}
+GROUPS = {"strangers": ["noise", "air", "constant", *OTHERS]}
+"""Names that stand for several changes."""
 
 
 def changed(case: RobustCase, change: str, folder: Path, voxel_mm: float, device: str) -> Study | None:

@@ -140,6 +140,7 @@ def _blocks(visit: Visit, seed: int) -> torch.Tensor:
 def fitted(
     problem: Problem, start: torch.Tensor, params: Sequence[torch.Tensor], n_steps: int
 ) -> torch.Tensor:
+    """Return the volume after so many steps, for fixed motions."""
     block = volume_block(
         problem, start, params, memory=MEMORY, n_steps=n_steps, tolerance=TOLERANCE, on_step=None
     )

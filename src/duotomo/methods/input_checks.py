@@ -102,10 +102,8 @@ def input_checks(study: Study) -> tuple[Check, ...]:
 
 def _shown(number: int, visit: Visit) -> Check:
     """A breast is smooth: neighbouring pixels show nearly the same, those of noise nothing in common."""
-    views = visit.projections.double()
-    near = torch.stack([views[:, :, :-1], views[:, :, 1:]])[
-        :, _used(visit)[:, :, 1:] & _used(visit)[:, :, :-1]
-    ]
+    views, used = visit.projections.double(), _used(visit)
+    near = torch.stack([views[:, :, :-1], views[:, :, 1:]])[:, used[:, :, :-1] & used[:, :, 1:]]
     apart = near - near.mean(dim=1, keepdim=True)
     norm = float(apart[0].norm() * apart[1].norm())
     # What is left of a constant is rounding.
