@@ -237,7 +237,7 @@ def row_of(case: RobustCase, change: str, study: Study, transform: str = "auto")
             "use": trust.use,
             "reason": trust.reason,
             "tre_mm": case.errors_mm(result.motions[0])[0],
-            "relative_error": case.relative_error(result.volume),
+            "relative_error": case.relative_error(result.volume) if result.grid == study.grid else None,
             "status": result.status.value,
             "failed": [{"name": one.name, "value": one.value, "limit": one.limit} for one in failed],
             "checks": trust.to_dict()["checks"],

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from duotomo.methods import Alternating, Priors, Settings, Stage, iterative, sequential, simultaneous
+from duotomo.errors import GeometryError
+from duotomo.methods import Alternating, Priors, Settings, Stage, iterative, runner, sequential, simultaneous
 from duotomo.methods import with_known_motion as known_motion
+from duotomo.methods.blocks import coupled_block
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import level_of, scales_of
 from duotomo.objectives import JointMisfit, SumOfSquares
@@ -61,6 +63,27 @@ def test_coupled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bool(result.volume.isfinite().all() and result.volume.any())
     assert result.volume.shape == result.grid.shape
     assert bool(result.motions[0].params.isfinite().all())
+
+
+def test_a_motion_that_leaves_the_volume(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [4]
+
+    def far(*args: Any, **options: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise GeometryError("Rigid: expected the moving grid to land on the reference grid; got none.")
+        return coupled_block(*args, **options)
+
+    monkeypatch.setattr(runner, "coupled_block", far)
+    result = simultaneous(study(MOTION), short())
+    assert result.status is Status.DIVERGED
+    assert result.reason.startswith("The motion left the volume, and is given as none. Rigid: expected")
+    assert result.history
+    assert not result.motions[0].params.any()
+    assert result.volume.shape == result.grid.shape
+    left[0] = 0  # From the start, the visits share no volume: nothing can be computed.
+    with pytest.raises(GeometryError, match="land on the reference grid"):
+        simultaneous(study(MOTION), short())
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 
-from duotomo.errors import DuotomoError
+from duotomo.errors import DuotomoError, GeometryError
 from duotomo.methods.blocks import Block, alternating_block, coupled_block, volume_block
 from duotomo.methods.initial_guess import initial_params
 from duotomo.methods.level import FINEST, Factors, Level, resampled
@@ -137,7 +138,16 @@ class Runner:
         n_steps = min(length, stage.n_steps - state.block * length)
         what = "volume" if stage.model is None else model
         note = history.part(f"{what} at {min(level.grid.spacing_mm):g} mm", stage=state.stage)
-        block = self._block(problem, stage, volume, params, n_steps, note)
+        try:
+            block = self._block(problem, stage, volume, params, n_steps, note)
+        except GeometryError as error:
+            if not state.history:
+                raise  # The visits share no volume from the start.
+            reason = f"The motion left the volume, and is given as none. {error}"
+            still = tuple(one.identity().to(row) for one, row in zip(transforms, params, strict=True))
+            block = Block(
+                volume=volume, params=still, status=Status.DIVERGED, reason=reason, objective=math.inf
+            )
         done = block.status is Status.CONVERGED or (state.block + 1) * length >= stage.n_steps
         return replace(
             advanced(state, history, done=done),
