@@ -47,9 +47,10 @@ class VolumePreconditioner:
         self._shares = self.largest / (spectrum + self.largest)
 
     def __call__(self, r: torch.Tensor) -> torch.Tensor:
-        """Return a volume, (z, y, x), or a row of its voxels, in the form that it came in."""
-        spectrum = torch.fft.rfftn(r.reshape(self.shape)) * self._shares
-        result: torch.Tensor = torch.fft.irfftn(spectrum, s=self.shape)
+        """Return volumes, (..., z, y, x), or a row of one's voxels, in the form that they came in."""
+        shape, axes = (r.shape if r.ndim > 3 else self.shape), (-3, -2, -1)
+        spectrum = torch.fft.rfftn(r.reshape(shape), dim=axes) * self._shares
+        result: torch.Tensor = torch.fft.irfftn(spectrum, s=self.shape, dim=axes)
         return result.reshape(r.shape)
 
 

@@ -112,6 +112,25 @@ class ProjectionMisfit(Objective):
             images *= self._roots
         return images if self._filter is None else self._filter.apply_(images)
 
+    def columns_adjoint(self, rays: torch.Tensor) -> torch.Tensor:
+        """Return the adjoint of `columns`.
+
+        Parameters
+        ----------
+        rays : torch.Tensor
+            b, (batch, *range); overwritten.
+
+        Returns
+        -------
+        torch.Tensor
+            `A^T sqrt(w) R^T b`, (batch, *domain).
+        """
+        if self._filter is not None:
+            self._filter.apply_(rays)
+        if self._roots is not None:
+            rays *= self._roots
+        return self.operator.transpose(rays)
+
     def view_errors(self, x: torch.Tensor) -> ViewErrors:
         """Return the gains and offsets of the views that explain the data best, given a volume.
 

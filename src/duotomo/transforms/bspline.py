@@ -168,10 +168,15 @@ class BSpline(LatticeTransform):
 
 def axis_basis(lattice: VolumeGrid, grid: VolumeGrid, axis: int) -> torch.Tensor:
     """Return the weight of each control point at each voxel centre along one axis: (voxel, control point)."""
-    n_voxels, n_points = grid.shape[axis], lattice.shape[axis]
+    n_voxels = grid.shape[axis]
     voxels_mm = torch.arange(n_voxels, dtype=torch.float64) - (n_voxels - 1) / 2
-    voxels_mm = voxels_mm * grid.spacing_mm[axis] + grid.center_mm[axis]
-    at = (voxels_mm - lattice.center_mm[axis]) / lattice.spacing_mm[axis] + (n_points - 1) / 2
+    return axis_weights(lattice, voxels_mm * grid.spacing_mm[axis] + grid.center_mm[axis], axis)
+
+
+def axis_weights(lattice: VolumeGrid, at_mm: torch.Tensor, axis: int) -> torch.Tensor:
+    """Return the weight of each control point at places along one axis: (place, control point)."""
+    n_points = lattice.shape[axis]
+    at = (at_mm - lattice.center_mm[axis]) / lattice.spacing_mm[axis] + (n_points - 1) / 2
     below = at.floor()
     weights = spline_weights(at - below, 3)
     index = below.long()[:, None] - 1 + torch.arange(4)

@@ -1,0 +1,101 @@
+"""What is assumed of a motion before any data: smooth control points, and no part of it far away."""
+
+from __future__ import annotations
+
+import torch
+
+from duotomo.objectives.objective import Objective
+from duotomo.transforms import Transform
+from duotomo.transforms.bspline import axis_weights
+from duotomo.transforms.lattice_transform import LatticeTransform
+from duotomo.transforms.units import spacing_xyz
+
+FAR_MM = 80.0
+"""Standard deviation of a displacement that nothing else bounds."""
+
+STIFFNESS = 10.0
+"""Of the bending energy, in units of that of the run."""
+
+
+class MotionPrior:
+    """Gaussian prior of the parameters of one transform, `zeta ~ N(0, W W^T)`.
+
+    Its precision is the curvature of the bending energy, times `STIFFNESS`, and `1 / FAR_MM^2` in
+    millimetres. The components of a lattice are independent and alike but for the edges of voxels, which are
+    the unit of parameters; so one triangular factor serves all three.
+
+    Parameters
+    ----------
+    transform : Transform
+        The model of the motion.
+    bending : Objective, optional
+        Bending energy as a function of all parameters, with the weight of the run.
+    """
+
+    def __init__(self, transform: Transform, bending: Objective | None) -> None:
+        self.transform, self.n_params = transform, transform.n_params
+        self._parts: list[tuple[slice, LatticeTransform, torch.Tensor, torch.Tensor]] = []
+        edges = spacing_xyz(transform.grid)
+        self._others = torch.ones(self.n_params, dtype=torch.float64) * FAR_MM / float(edges.mean())
+        for start, part in transform.lattice_parts():
+            size = part.n_params // 3
+            far = float(edges[0] / FAR_MM) ** 2 * torch.eye(size, dtype=torch.float64)
+            matrix = far
+            if bending is not None:
+                product = bending.curvature(transform.identity())
+                units = torch.zeros(size, self.n_params, dtype=torch.float64)
+                units[:, start : start + size] = torch.eye(size, dtype=torch.float64)
+                rows = torch.stack([product(unit)[start : start + size] for unit in units])
+                matrix = matrix + STIFFNESS * (rows + rows.T) / 2
+            # Along another axis, a unit of the parameters is another length.
+            scales = edges[0] / edges
+            own = slice(start, start + part.n_params)
+            self._parts.append((own, part, torch.linalg.cholesky(matrix), scales))
+            self._others[own] = 0.0
+
+    def spread(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return `W x` for each row x, (row, n_params), float64."""
+        result = rows * self._others
+        for own, _, factor, scales in self._parts:
+            values = rows[:, own].unflatten(1, (3, -1))
+            solved = torch.linalg.solve_triangular(factor.T, values.flatten(0, 1).T, upper=True).T
+            result[:, own] = (solved.unflatten(0, values.shape[:2]) * scales[:, None]).flatten(1)
+        return result
+
+    def spread_adjoint(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return `W^T x` for each row x, (row, n_params), float64."""
+        result = rows * self._others
+        for own, _, factor, scales in self._parts:
+            values = rows[:, own].unflatten(1, (3, -1)) * scales[:, None]
+            solved = torch.linalg.solve_triangular(factor, values.flatten(0, 1).T, upper=False).T
+            result[:, own] = solved.unflatten(0, values.shape[:2]).flatten(1)
+        return result
+
+    def variance_mm2(self, xyz_mm: torch.Tensor) -> torch.Tensor:
+        """Return the variance of each component of the displacement of points, (n,), float64.
+
+        That of the splines of the lattice alone: matrices before or after them are as good as the data.
+        """
+        total = torch.zeros(len(xyz_mm), dtype=torch.float64)
+        for _, part, factor, _ in self._parts:
+            edge_mm = float(spacing_xyz(self.transform.grid)[0])
+            for some in range(0, len(xyz_mm), 1024):
+                points = slice(some, some + 1024)
+                rows = _basis_rows(part, xyz_mm[points])
+                solved = torch.linalg.solve_triangular(factor, rows.T, upper=False)
+                total[points] += solved.square().sum(dim=0) * edge_mm**2
+        return total
+
+    def precision(self) -> torch.Tensor:
+        """Return the diagonal of the precision, (n_params,), float64."""
+        result = torch.where(self._others > 0, self._others.clamp(min=1e-30) ** -2, 0.0)
+        for own, _, factor, scales in self._parts:
+            diagonal = factor.square().sum(dim=1)
+            result[own] = (diagonal / scales[:, None].square()).flatten()
+        return result
+
+
+def _basis_rows(part: LatticeTransform, xyz_mm: torch.Tensor) -> torch.Tensor:
+    """Return the weight of every control point at points, (point, control point)."""
+    z, y, x = (axis_weights(part.lattice, xyz_mm[:, 2 - axis], axis) for axis in range(3))
+    return torch.einsum("pz,py,px->pzyx", z, y, x).flatten(1)

@@ -1,0 +1,371 @@
+"""How sure a motion is, in millimetres: at points, on a grid, and in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from scipy.stats import f as f_distribution
+
+from duotomo.errors import DuotomoError
+from duotomo.geometry import VolumeGrid
+from duotomo.kernels.warp.reference import voxels
+from duotomo.methods.motion_prior import MotionPrior
+from duotomo.transforms import Motion
+from duotomo.transforms.maps import MatrixMap, index_matrix
+
+FREEDOM = 6.0
+"""Degrees of freedom: blocks of residuals estimate variances, and some breasts are worse than others. Fitted on
+development women, as the scales of `uncertainty_of`."""
+
+DETERMINED = 0.5
+"""Share of the prior's variance below which the data determine a displacement."""
+
+MAP_MM = 6.0
+"""Distance of the points of a map that are computed; between them it is interpolated."""
+
+WORDS = (
+    "shift along x",
+    "shift along y",
+    "shift along depth",
+    "tilt about x",
+    "tilt about y",
+    "turn about z",
+    "stretch along x",
+    "stretch along y",
+    "stretch along depth",
+    "shear of x along y",
+    "shear of depth along x",
+    "shear of depth along y",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastDetermined:
+    """A way in which a motion may be wrong.
+
+    Parameters
+    ----------
+    words : str
+        Such as "shift along depth".
+    deviation_mm : float
+        Standard deviation of the displacement by it, an RMS over points.
+    share : float
+        Of the variance of all displacements.
+    """
+
+    words: str
+    deviation_mm: float
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MotionUncertainty:
+    """Covariance of the parameters of one motion, `D K D^T + s W W^T`, and what follows for displacements.
+
+    Where nothing can be said, `reason` tells why, and whatever is asked for is NaN.
+
+    Parameters
+    ----------
+    motion : Motion
+        Of the moving visit.
+    form : str
+        How the covariance was computed: "sandwich", "laplace", "noise" or "bootstrap".
+    modes : torch.Tensor
+        D, (n_params, mode), float64.
+    core : torch.Tensor
+        K, (mode, mode), float64.
+    prior : MotionPrior, optional
+        Of W; none for few parameters.
+    prior_share : float
+        s.
+    learnt : torch.Tensor, optional
+        Share of the prior's variance that the data take away, along the modes, (mode, mode).
+    reason : str
+        Why there are no numbers; empty if there are.
+    """
+
+    motion: Motion
+    form: str
+    modes: torch.Tensor = field(repr=False)
+    core: torch.Tensor = field(repr=False)
+    prior: MotionPrior | None = field(default=None, repr=False)
+    prior_share: float = 0.0
+    learnt: torch.Tensor | None = field(default=None, repr=False)
+    reason: str = ""
+
+    @classmethod
+    def none(cls, motion: Motion, reason: str) -> MotionUncertainty:
+        """Return one without numbers.
+
+        Parameters
+        ----------
+        motion : Motion
+            Of the moving visit.
+        reason : str
+            Why.
+
+        Returns
+        -------
+        MotionUncertainty
+            Whose deviations are NaN.
+        """
+        empty = torch.full((len(motion.params), 1), math.nan, dtype=torch.float64)
+        return cls(motion=motion, form="none", modes=empty, core=empty[:1], reason=reason)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there are numbers."""
+        return not self.reason
+
+    def covariance(self) -> torch.Tensor:
+        """Return the covariance of the parameters, (n_params, n_params), float64.
+
+        Raises
+        ------
+        DuotomoError
+            If there are control points, whose prior is not kept as a matrix.
+        """
+        if self.prior is not None:
+            raise DuotomoError(
+                f"MotionUncertainty.covariance: expected a model without control points; got "
+                f"{type(self.motion.transform).__name__} with {len(self.modes)} parameters. Ask for points: "
+                f"covariance_mm2."
+            )
+        return self.modes @ self.core @ self.modes.T
+
+    @torch.no_grad()
+    def covariance_mm2(self, xyz_mm: torch.Tensor) -> torch.Tensor:
+        """Return the covariance of where points go.
+
+        Parameters
+        ----------
+        xyz_mm : torch.Tensor
+            Points of the moving frame, (..., xyz), in mm.
+
+        Returns
+        -------
+        torch.Tensor
+            (..., xyz, xyz), in mm^2, float64.
+        """
+        points = xyz_mm.reshape(-1, 3).double().cpu()
+        along = self._along(points)
+        total = along @ self.core @ along.transpose(1, 2)
+        if self.prior is not None and self.prior_share > 0:
+            added = self.prior_share * self.prior.variance_mm2(points)
+            total += added[:, None, None] * torch.eye(3, dtype=torch.float64)
+        return _positive(total).reshape(*xyz_mm.shape[:-1], 3, 3)
+
+    def deviation_mm(self, xyz_mm: torch.Tensor) -> torch.Tensor:
+        """Return the standard deviation of where points go, along x, y and z.
+
+        Parameters
+        ----------
+        xyz_mm
+            As for `covariance_mm2`.
+
+        Returns
+        -------
+        torch.Tensor
+            (..., xyz), in mm, float64; z is depth.
+        """
+        return self.covariance_mm2(xyz_mm).diagonal(dim1=-2, dim2=-1).sqrt()
+
+    @torch.no_grad()
+    def is_determined(self, xyz_mm: torch.Tensor) -> torch.Tensor:
+        """Return where the data add to what is assumed of the motion.
+
+        Parameters
+        ----------
+        xyz_mm
+            As for `covariance_mm2`.
+
+        Returns
+        -------
+        torch.Tensor
+            (...), bool: whether the data take away half of the prior's variance, along every axis. True
+            everywhere for a model without control points.
+        """
+        shape = xyz_mm.shape[:-1]
+        if not self.is_known:
+            return torch.zeros(shape, dtype=torch.bool)
+        if self.prior is None or self.learnt is None:
+            return torch.ones(shape, dtype=torch.bool)
+        points = xyz_mm.reshape(-1, 3).double().cpu()
+        along = self._along(points)
+        taken = torch.einsum("pik,kl,pil->pi", along, self.learnt, along)
+        left = 1 - taken / self.prior.variance_mm2(points)[:, None].clamp(min=1e-30)
+        return (left.amax(dim=1) < DETERMINED).reshape(shape)
+
+    def ellipsoids_mm(self, xyz_mm: torch.Tensor, level: float = 0.95) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the ellipsoids that hold where points truly go with some probability.
+
+        Parameters
+        ----------
+        xyz_mm
+            As for `covariance_mm2`.
+        level : float
+            The probability.
+
+        Returns
+        -------
+        radii_mm : torch.Tensor
+            Half axes, (..., 3), the longest last.
+        axes : torch.Tensor
+            Their directions, (..., xyz, 3), in columns.
+        """
+        values, vectors = torch.linalg.eigh(self.covariance_mm2(xyz_mm))
+        return values.clamp(min=0).sqrt() * math.sqrt(quantile(level)), vectors
+
+    def map_mm(self, grid: VolumeGrid) -> torch.Tensor:
+        """Return the standard deviation at the voxels of a grid of the moving frame.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            Of the moving frame.
+
+        Returns
+        -------
+        torch.Tensor
+            (xyz, z, y, x), in mm, float32; NaN where the motion is not determined.
+        """
+        coarse = grid.coarsen(tuple(max(1, round(MAP_MM / mm)) for mm in grid.spacing_mm))
+        points = MatrixMap(matrix=index_matrix(coarse)[:3]).points(voxels(coarse.shape)).reshape(-1, 3)
+        values = self.deviation_mm(points)
+        values[~self.is_determined(points)] = math.nan
+        field_mm = values.T.reshape(3, *coarse.shape).float()
+        shown = torch.nn.functional.interpolate(field_mm[None], size=grid.shape, mode="nearest-exact")[0]
+        smooth = torch.nn.functional.interpolate(
+            field_mm.nan_to_num(0.0)[None], size=grid.shape, mode="trilinear"
+        )[0]
+        weight = torch.nn.functional.interpolate(
+            (~field_mm.isnan()).float()[None], size=grid.shape, mode="trilinear"
+        )[0]
+        return torch.where(shown.isnan(), math.nan, smooth / weight.clamp(min=1e-6))
+
+    @torch.no_grad()
+    def least_determined(self, xyz_mm: torch.Tensor, n: int = 3) -> list[LeastDetermined]:
+        """Return how the motion of points may be wrong, the likeliest first.
+
+        Parameters
+        ----------
+        xyz_mm : torch.Tensor
+            Points of the moving frame, (n, xyz), in mm, such as those of the breast.
+        n : int
+            How many.
+
+        Returns
+        -------
+        list of LeastDetermined
+            Principal components of the displacements of the points, each by the nearest of an affine motion's
+            twelve, or as "bending"; none where there are no numbers.
+        """
+        if not self.is_known:
+            return []
+        points = xyz_mm.reshape(-1, 3).double().cpu()
+        values, vectors = torch.linalg.eigh(self.core)
+        along = self._along(points) @ (vectors * values.clamp(min=0).sqrt())
+        left, sizes, _ = torch.linalg.svd(along.flatten(0, 1), full_matrices=False)
+        shares = sizes.square() / sizes.square().sum().clamp(min=1e-300)
+        words = _affine_fields(points)
+        return [
+            LeastDetermined(
+                words=_named(left[:, i], words),
+                deviation_mm=float(sizes[i]) / math.sqrt(len(points)),
+                share=float(shares[i]),
+            )
+            for i in range(min(n, len(sizes)))
+        ]
+
+    def samples(self, n: int, seed: int = 0) -> list[Motion]:
+        """Return motions drawn from the modes of the covariance.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int
+            Of the random numbers.
+
+        Returns
+        -------
+        list of Motion
+            About the motion found; what the prior adds outside of the modes is left out.
+
+        Raises
+        ------
+        DuotomoError
+            If there are no numbers.
+        """
+        if not self.is_known:
+            raise DuotomoError(
+                f"MotionUncertainty.samples: expected a known covariance; got none. {self.reason}"
+            )
+        values, vectors = torch.linalg.eigh(self.core + self.prior_share * torch.eye(len(self.core)))
+        factor = self.modes @ (vectors * values.clamp(min=0).sqrt())
+        drawn = torch.randn(
+            n, factor.shape[1], dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+        )
+        return [Motion(self.motion.transform, self.motion.params + factor @ row) for row in drawn]
+
+    def _along(self, points: torch.Tensor) -> torch.Tensor:
+        """Return how points move along the modes, (point, xyz, mode)."""
+        transform, params = self.motion.transform, self.motion.params
+        if not self.is_known:
+            return torch.full((len(points), 3, self.modes.shape[1]), math.nan, dtype=torch.float64)
+        moved = [
+            torch.func.jvp(lambda p: transform.points(p, points), (params,), (mode.contiguous(),))[1]
+            for mode in self.modes.T
+        ]
+        return torch.stack(moved, dim=-1)
+
+
+def quantile(level: float) -> float:
+    """Return the squared radius, in units of the covariance, that holds a share of three-dimensional errors.
+
+    They are taken to follow Student's distribution, whose covariance is that which is given: its tails are
+    heavier than a normal distribution's, because variances are estimated too.
+    """
+    if not 0 < level < 1:
+        raise DuotomoError(f"ellipsoids: expected a level between 0 and 1; got {level}. Use 0.68 or 0.95.")
+    return float(3 * f_distribution.ppf(level, 3, FREEDOM)) * (FREEDOM - 2) / FREEDOM
+
+
+def _positive(matrices: torch.Tensor) -> torch.Tensor:
+    """Return symmetric matrices whose negative eigenvalues, of rounding, are zero."""
+    matrices = (matrices + matrices.transpose(-1, -2)) / 2
+    if not bool(matrices.isfinite().all()):
+        return matrices
+    values, vectors = torch.linalg.eigh(matrices)
+    return (vectors * values.clamp(min=0)[..., None, :]) @ vectors.transpose(-1, -2)
+
+
+def _affine_fields(points: torch.Tensor) -> torch.Tensor:
+    """Return the fields of `WORDS` at points, orthonormal in their order, (point and xyz, field)."""
+    x, y, z = (points - points.mean(dim=0)).T
+    zero, one = torch.zeros_like(x), torch.ones_like(x)
+    rows = (
+        (one, zero, zero),
+        (zero, one, zero),
+        (zero, zero, one),
+        (zero, -z, y),
+        (z, zero, -x),
+        (-y, x, zero),
+        (x, zero, zero),
+        (zero, y, zero),
+        (zero, zero, z),
+        (y, x, zero),
+        (z, zero, x),
+        (zero, z, y),
+    )
+    fields = torch.stack([torch.stack(row, dim=1).flatten() for row in rows], dim=1)
+    return torch.linalg.qr(fields)[0]
+
+
+def _named(field_of: torch.Tensor, fields: torch.Tensor) -> str:
+    shares = (fields.T @ field_of).square()
+    if float(shares.sum()) < 0.5 * float(field_of.square().sum()):
+        return "bending"
+    return WORDS[int(shares.argmax())]

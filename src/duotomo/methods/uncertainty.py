@@ -1,0 +1,315 @@
+"""How sure a motion is: its covariance, with the volume profiled out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from typing import Literal
+
+import torch
+
+from duotomo.methods.level import FINEST, Factors, Level, block_mean, coarsening
+from duotomo.methods.motion_prior import MotionPrior
+from duotomo.methods.motion_uncertainty import MotionUncertainty
+from duotomo.methods.preconditioner import motion_curvatures
+from duotomo.methods.problem import Problem
+from duotomo.methods.profiled_curvature import ProfiledCurvature
+from duotomo.methods.result import Result
+from duotomo.methods.runner import MOVING
+from duotomo.methods.scales import level_of, scales_of
+from duotomo.methods.settings import Settings
+from duotomo.methods.study import Study
+from duotomo.solvers import Status
+from duotomo.transforms import Motion
+from duotomo.transforms.transform import FEW_PARAMS
+
+Form = Literal["sandwich", "laplace", "noise"]
+
+BLOCK_MM = 24.0
+"""Edge of a block of the detector whose residuals, in all views, count as one draw."""
+
+RESIDUALS = {"few": 3.6, "many": 0.72}
+"""Variance of what the residuals stand for, over what they show: few parameters at full resolution, where
+the volume explains part of it; many on voxels twice as large, which explain less than the run did. Fitted on
+66 motions of five women."""
+
+SMOOTHNESS = 0.2
+"""Variance of what the prior of control points leaves out, over what it assumes; fitted likewise."""
+
+N_MODES, N_EXTRA, FIRST_STEPS = 240, 16, 5
+"""Directions that many parameters are reduced to, more for the search of them, and solver steps there."""
+
+MOST_VOXELS = 8_000_000
+"""Of the level for few parameters; above, a coarser one will do."""
+
+PER_SPACING = 11
+"""Voxels between two control points, above which finer ones add nothing."""
+
+BATCH_BYTES = 256 * 2**20
+"""Memory of a batch of volumes, about."""
+
+LEAST_VOLUME = 0.05
+"""Of what a motion leaves of a volume: below, it folds or nearly so."""
+
+SINGULAR = 1e-9
+"""Share of the largest curvature below which a direction is not determined; in units of the diagonal."""
+
+OnPart = Callable[[int, int], None]
+"""Called with how many solves are done, and of how many."""
+
+
+class Why(Enum):
+    """Why there are no numbers."""
+
+    NOT_CONVERGED = "The run did not converge, so its motion is not where the objective is least."
+    FOLDED = "The motion folds, or nearly so: at the border of what the model can describe nothing is linear."
+    SINGULAR = "The data do not determine all parameters of this model."
+
+
+@torch.no_grad()
+def uncertainty_of(
+    study: Study,
+    settings: Settings,
+    result: Result,
+    *,
+    form: Form = "sandwich",
+    on_part: OnPart | None = None,
+) -> tuple[MotionUncertainty, ...]:
+    """Return how sure the motions of a result are.
+
+    The volume is profiled out: `S = H_zz - H_zf H_ff^-1 H_fz + prior` is the curvature along the parameters
+    when the volume follows them. The covariance is `S^-1 M S^-1`, where M is that of the slope. Residuals
+    exceed the noise, and those of neighbouring rays go together; so M is the sum over blocks of 24 mm of the
+    detector of the squares of what each block adds to the slope.
+
+    Up to 64 parameters are taken at the resolution of the result. More, those of control points, on voxels
+    twice as large, in the subspace of the 240 directions that the data add most to (Bui-Thanh, Ghattas,
+    Martin and Stadler, 2013; found by random sampling, Halko, Martinsson and Tropp, 2011); outside of it the
+    prior stands.
+
+    Parameters
+    ----------
+    study : Study
+        The visits.
+    settings : Settings
+        Of the run.
+    result : Result
+        Volume and motions.
+    form : str
+        "sandwich"; "laplace", `S^-1`; or "noise", M being that of white noise of the variance that the
+        weights stand for.
+    on_part : callable, optional
+        Hears of every batch of solves.
+
+    Returns
+    -------
+    tuple of MotionUncertainty
+        Of each moving visit. Without numbers, but with a reason, where the run did not converge, where a
+        motion folds, and where the curvature is singular.
+    """
+    why = _refused(study, result)
+    if why is not None or not result.motions:
+        return tuple(MotionUncertainty.none(motion, _sentence(why, result)) for motion in result.motions)
+    few = sum(motion.transform.n_params for motion in result.motions) <= FEW_PARAMS
+    profiled, problem = profiled_curvature(study, settings, result)
+    if few:
+        return _of_few(problem, profiled, result, form, on_part)
+    return _of_many(problem, profiled, result, form, on_part)
+
+
+def profiled_curvature(
+    study: Study, settings: Settings, result: Result, **options: float
+) -> tuple[ProfiledCurvature, Problem]:
+    """Return the curvature at a result, and the problem that it belongs to, on the level for its motions."""
+    motions = result.motions
+    few = sum(motion.transform.n_params for motion in motions) <= FEW_PARAMS
+    scales, coarsen = scales_of(study, settings.priors), level_factors(study, motions)
+    # Edges know a motion without control points best, and so does the run that found it.
+    priors = replace(settings.priors, edges=0.0) if few else settings.priors
+    level = level_of(study, coarsen, basis=settings.basis, priors=priors, scales=scales)
+    moving = replace(priors, total_variation=MOVING * priors.total_variation)
+    problem = Problem(level, [motion.transform for motion in motions], moving, scales)
+    volume = block_mean(result.volume, coarsen)
+    return ProfiledCurvature(problem, volume, [motion.params for motion in motions], **options), problem
+
+
+def level_factors(study: Study, motions: Sequence[Motion]) -> Factors:
+    """Return the factors of the level that a covariance is computed on."""
+    spacings = [spacing for motion in motions if (spacing := motion.transform.control_spacing_mm) is not None]
+    if not spacings or sum(motion.transform.n_params for motion in motions) <= FEW_PARAMS:
+        factor = 1
+        while study.grid.n_voxels / factor**3 > MOST_VOXELS:
+            factor += 1
+        return FINEST if factor == 1 else coarsening(study.grid, factor * min(study.grid.spacing_mm))
+    finest_mm = min(min(spacing) for spacing in spacings) / PER_SPACING
+    return coarsening(study.grid, max(2 * max(study.grid.spacing_mm), finest_mm))
+
+
+def _refused(study: Study, result: Result) -> Why | None:
+    if result.status is not Status.CONVERGED or result.grid != study.grid:
+        return Why.NOT_CONVERGED
+    for visit, motion in zip(study.moving, result.motions, strict=True):
+        if float(motion.determinants(study.grid_of(visit).coarsen((4, 4, 4))).min()) < LEAST_VOLUME:
+            return Why.FOLDED
+    return None
+
+
+def _sentence(why: Why | None, result: Result) -> str:
+    if why is None:
+        return ""
+    return f"{why.value} {result.reason}" if why is Why.NOT_CONVERGED else why.value
+
+
+def _of_few(
+    problem: Problem, profiled: ProfiledCurvature, result: Result, form: Form, on_part: OnPart | None
+) -> tuple[MotionUncertainty, ...]:
+    n = profiled.n_params
+    heard = None if on_part is None else partial(_shifted, on_part, 0, n)
+    parts = _Parts.of(problem.level, profiled, torch.eye(n, dtype=torch.float64), form, heard)
+    scale = parts.curvature.diagonal().clamp(min=1e-300).rsqrt()
+    values, vectors = torch.linalg.eigh(scale[:, None] * parts.curvature * scale)
+    if not float(values[0]) > SINGULAR * float(values[-1]):
+        return tuple(MotionUncertainty.none(motion, Why.SINGULAR.value) for motion in result.motions)
+    inverse = ((vectors / values) @ vectors.T) * scale[:, None] * scale
+    covariance = inverse if form == "laplace" else inverse @ parts.meat @ inverse
+    if form == "sandwich":
+        covariance = RESIDUALS["few"] * covariance
+    found, start = [], 0
+    for motion in result.motions:
+        own = slice(start, start + len(motion.params))
+        modes = torch.eye(profiled.n_params, dtype=torch.float64)[own]
+        found.append(MotionUncertainty(motion=motion, form=form, modes=modes, core=covariance))
+        start = own.stop
+    return tuple(found)
+
+
+def _of_many(
+    problem: Problem, profiled: ProfiledCurvature, result: Result, form: Form, on_part: OnPart | None
+) -> tuple[MotionUncertainty, ...]:
+    curvatures = motion_curvatures(problem.misfit, profiled.volume, profiled.params)
+    bending = problem.bending([one.diagonal for one in curvatures])
+    priors = [MotionPrior(one.transform, own) for one, own in zip(result.motions, bending, strict=True)]
+    n_first, n_modes = (min(n, profiled.n_params) for n in (N_MODES + N_EXTRA, N_MODES))
+    first = second = None
+    if on_part is not None:
+        first = partial(_shifted, on_part, 0, n_first + n_modes)
+        second = partial(_shifted, on_part, n_first, n_first + n_modes)
+    modes = _spread(priors, _dominant(profiled, priors, n_first, first)[:n_modes])
+    parts = _Parts.of(problem.level, profiled, modes, form, second)
+    # In units of the prior, S is I + U T U^T; outside of U the prior stands.
+    eye = torch.eye(n_modes, dtype=torch.float64)
+    inverse = torch.linalg.inv(eye + parts.curvature)
+    if form == "laplace":
+        share, core = 1.0, inverse - eye
+    elif form == "noise":
+        share, core = 0.0, inverse @ parts.meat @ inverse
+    else:
+        share = SMOOTHNESS
+        core = RESIDUALS["many"] * inverse @ parts.meat @ inverse + share * (inverse @ inverse - eye)
+    rows = zip(result.motions, priors, modes.split_with_sizes(profiled.sizes, dim=1), strict=True)
+    return tuple(
+        MotionUncertainty(
+            motion=motion,
+            form=form,
+            modes=own.T.contiguous(),
+            core=core,
+            prior=prior,
+            prior_share=share,
+            learnt=eye - inverse,
+        )
+        for motion, prior, own in rows
+    )
+
+
+def _shifted(on_part: OnPart, before: int, total: int, done: int) -> None:
+    on_part(before + done, total)
+
+
+def _dominant(
+    profiled: ProfiledCurvature, priors: Sequence[MotionPrior], n: int, on_part: Callable[[int], None] | None
+) -> torch.Tensor:
+    """Return orthonormal directions, in units of the prior, that the data add most to, (direction, n_params)."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(n, profiled.n_params, dtype=torch.float64, generator=generator)
+    coarse = profiled.with_steps(FIRST_STEPS)
+    rows = []
+    for some in _batches(profiled, n):
+        rows.append(_spread_adjoint(priors, coarse.products(_spread(priors, drawn[some]))))
+        if on_part is not None:
+            on_part(some.stop)
+    # Sorted by how much the data add, so that the last can be left out.
+    return torch.linalg.svd(torch.cat(rows), full_matrices=False)[2]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Parts:
+    """Matrices of some directions: the profiled curvature, and the covariance of the slope."""
+
+    curvature: torch.Tensor
+    meat: torch.Tensor
+
+    @classmethod
+    def of(
+        cls,
+        level: Level,
+        profiled: ProfiledCurvature,
+        directions: torch.Tensor,
+        form: Form,
+        on_part: Callable[[int], None] | None,
+    ) -> _Parts:
+        rays, volumes, priors = [], [], []
+        for some in _batches(profiled, len(directions)):
+            columns = profiled.columns(directions[some])
+            rays.append(columns.rays)
+            volumes.append(columns.volumes.flatten(1))
+            priors.append(columns.priors.flatten(1))
+            if on_part is not None:
+                on_part(some.stop)
+        columns_rays = torch.cat(rays)
+        white = _gram(columns_rays, columns_rays)
+        of_priors = _gram(torch.cat(volumes), torch.cat(priors))
+        meat = white if form != "sandwich" else _block_meat(level, profiled, columns_rays)
+        return cls(curvature=white + (of_priors + of_priors.T) / 2, meat=meat)
+
+
+def _block_meat(level: Level, profiled: ProfiledCurvature, rays: torch.Tensor) -> torch.Tensor:
+    """Return the sum over blocks of the detector of the products of what each adds to the slopes."""
+    slopes = []
+    pairs = zip(profiled.split(rays), profiled.split(profiled.residuals()), level.visits, strict=True)
+    for own, residual, visit in pairs:
+        edges = [max(1, round(BLOCK_MM / mm)) for mm in visit.acquisition.pixel_spacing_mm]
+        added = (own * residual).sum(dim=1)
+        blocks = torch.nn.functional.avg_pool2d(added[None], edges, ceil_mode=True, divisor_override=1)[0]
+        slopes.append(blocks.flatten(1))
+    joined = torch.cat(slopes, dim=1)
+    return _gram(joined, joined)
+
+
+def _gram(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return the products of rows, float64 on the CPU."""
+    if one.device.type == "cpu" and one.dtype == torch.float32:
+        total = torch.zeros(len(one), len(other), dtype=torch.float64)
+        for a, b in zip(one.split(65536, dim=1), other.split(65536, dim=1), strict=True):
+            total += a.double() @ b.double().T
+        return total
+    return (one.double() @ other.double().T).cpu()
+
+
+def _batches(profiled: ProfiledCurvature, n: int) -> Iterator[slice]:
+    volume = profiled.volume
+    bytes_each = 12 * volume.numel() * volume.element_size()
+    size = max(1, min(48, BATCH_BYTES // bytes_each))
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def _spread(priors: Sequence[MotionPrior], rows: torch.Tensor) -> torch.Tensor:
+    parts = rows.split_with_sizes([prior.n_params for prior in priors], dim=1)
+    return torch.cat([prior.spread(part) for prior, part in zip(priors, parts, strict=True)], dim=1)
+
+
+def _spread_adjoint(priors: Sequence[MotionPrior], rows: torch.Tensor) -> torch.Tensor:
+    parts = rows.split_with_sizes([prior.n_params for prior in priors], dim=1)
+    return torch.cat([prior.spread_adjoint(part) for prior, part in zip(priors, parts, strict=True)], dim=1)
