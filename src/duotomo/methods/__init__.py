@@ -3,6 +3,7 @@
 from duotomo.methods.comparison import with_visits_alone
 from duotomo.methods.iterative import iterative
 from duotomo.methods.memory import memory_bytes
+from duotomo.methods.motion_uncertainty import MotionUncertainty
 from duotomo.methods.priors import Priors
 from duotomo.methods.quality import Quality, quality_of
 from duotomo.methods.registration import Registration, register, resample_to_reference
@@ -15,6 +16,7 @@ from duotomo.methods.simultaneous import simultaneous, with_known_motion
 from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study, Visit
 from duotomo.methods.trust import Trust, trust_of
+from duotomo.methods.uncertainty import uncertainty_of
 from duotomo.methods.updates import Estimates, averaged, replaced, symmetric
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Checkpoint",
     "Coupled",
     "Estimates",
+    "MotionUncertainty",
     "Priors",
     "Quality",
     "Registration",
@@ -45,6 +48,7 @@ __all__ = [
     "simultaneous",
     "symmetric",
     "trust_of",
+    "uncertainty_of",
     "with_known_motion",
     "with_visits_alone",
 ]

@@ -16,8 +16,9 @@ from duotomo.transforms import Motion
 from duotomo.transforms.maps import MatrixMap, index_matrix
 
 FREEDOM = 6.0
-"""Degrees of freedom: blocks of residuals estimate variances, and some breasts are worse than others. Fitted on
-development women, as the scales of `uncertainty_of`."""
+"""Degrees of freedom: blocks of residuals estimate variances, and some breasts are worse than others.
+
+Fitted on development women, as the scales of `uncertainty_of` are."""
 
 DETERMINED = 0.5
 """Share of the prior's variance below which the data determine a displacement."""
@@ -231,7 +232,8 @@ class MotionUncertainty:
         torch.Tensor
             (xyz, z, y, x), in mm, float32; NaN where the motion is not determined.
         """
-        coarse = grid.coarsen(tuple(max(1, round(MAP_MM / mm)) for mm in grid.spacing_mm))
+        z, y, x = (max(1, round(MAP_MM / mm)) for mm in grid.spacing_mm)
+        coarse = grid.coarsen((z, y, x))
         points = MatrixMap(matrix=index_matrix(coarse)[:3]).points(voxels(coarse.shape)).reshape(-1, 3)
         values = self.deviation_mm(points)
         values[~self.is_determined(points)] = math.nan
@@ -339,7 +341,8 @@ def _positive(matrices: torch.Tensor) -> torch.Tensor:
     if not bool(matrices.isfinite().all()):
         return matrices
     values, vectors = torch.linalg.eigh(matrices)
-    return (vectors * values.clamp(min=0)[..., None, :]) @ vectors.transpose(-1, -2)
+    result: torch.Tensor = (vectors * values.clamp(min=0)[..., None, :]) @ vectors.transpose(-1, -2)
+    return result
 
 
 def _affine_fields(points: torch.Tensor) -> torch.Tensor:
@@ -361,7 +364,8 @@ def _affine_fields(points: torch.Tensor) -> torch.Tensor:
         (zero, z, y),
     )
     fields = torch.stack([torch.stack(row, dim=1).flatten() for row in rows], dim=1)
-    return torch.linalg.qr(fields)[0]
+    orthonormal: torch.Tensor = torch.linalg.qr(fields)[0]
+    return orthonormal
 
 
 def _named(field_of: torch.Tensor, fields: torch.Tensor) -> str:

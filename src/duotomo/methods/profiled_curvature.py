@@ -149,7 +149,8 @@ class ProfiledCurvature:
         """Return rays in a row as those of each visit, (..., view, v, u)."""
         shapes = [visit.misfit.data.shape for visit, _, _ in self._visits]
         parts = rays.split_with_sizes([shape.numel() for shape in shapes], dim=-1)
-        return [part.unflatten(-1, shape) for part, shape in zip(parts, shapes, strict=True)]
+        lead = rays.shape[:-1]
+        return [part.reshape(*lead, *shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def _images(self, directions: torch.Tensor) -> list[torch.Tensor | None]:
         """Return how the volume, as each visit sees it, moves along directions; None for the reference."""

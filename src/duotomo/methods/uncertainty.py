@@ -15,7 +15,7 @@ from duotomo.methods.motion_prior import MotionPrior
 from duotomo.methods.motion_uncertainty import MotionUncertainty
 from duotomo.methods.preconditioner import motion_curvatures
 from duotomo.methods.problem import Problem
-from duotomo.methods.profiled_curvature import ProfiledCurvature
+from duotomo.methods.profiled_curvature import N_STEPS, TOLERANCE, ProfiledCurvature
 from duotomo.methods.result import Result
 from duotomo.methods.runner import MOVING
 from duotomo.methods.scales import level_of, scales_of
@@ -46,6 +46,9 @@ MOST_VOXELS = 8_000_000
 
 PER_SPACING = 11
 """Voxels between two control points, above which finer ones add nothing."""
+
+_SLAB = 65536
+"""Columns that are taken to float64 at once."""
 
 BATCH_BYTES = 256 * 2**20
 """Memory of a batch of volumes, about."""
@@ -120,7 +123,12 @@ def uncertainty_of(
 
 
 def profiled_curvature(
-    study: Study, settings: Settings, result: Result, **options: float
+    study: Study,
+    settings: Settings,
+    result: Result,
+    *,
+    tolerance: float = TOLERANCE,
+    n_steps: int = N_STEPS,
 ) -> tuple[ProfiledCurvature, Problem]:
     """Return the curvature at a result, and the problem that it belongs to, on the level for its motions."""
     motions = result.motions
@@ -132,7 +140,8 @@ def profiled_curvature(
     moving = replace(priors, total_variation=MOVING * priors.total_variation)
     problem = Problem(level, [motion.transform for motion in motions], moving, scales)
     volume = block_mean(result.volume, coarsen)
-    return ProfiledCurvature(problem, volume, [motion.params for motion in motions], **options), problem
+    params = [motion.params for motion in motions]
+    return ProfiledCurvature(problem, volume, params, tolerance=tolerance, n_steps=n_steps), problem
 
 
 def level_factors(study: Study, motions: Sequence[Motion]) -> Factors:
@@ -230,7 +239,7 @@ def _shifted(on_part: OnPart, before: int, total: int, done: int) -> None:
 def _dominant(
     profiled: ProfiledCurvature, priors: Sequence[MotionPrior], n: int, on_part: Callable[[int], None] | None
 ) -> torch.Tensor:
-    """Return orthonormal directions, in units of the prior, that the data add most to, (direction, n_params)."""
+    """Return orthonormal directions, (direction, n_params), that data add most to, in the prior's units."""
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(n, profiled.n_params, dtype=torch.float64, generator=generator)
     coarse = profiled.with_steps(FIRST_STEPS)
@@ -240,7 +249,8 @@ def _dominant(
         if on_part is not None:
             on_part(some.stop)
     # Sorted by how much the data add, so that the last can be left out.
-    return torch.linalg.svd(torch.cat(rows), full_matrices=False)[2]
+    directions: torch.Tensor = torch.linalg.svd(torch.cat(rows), full_matrices=False)[2]
+    return directions
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -291,8 +301,9 @@ def _gram(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Return the products of rows, float64 on the CPU."""
     if one.device.type == "cpu" and one.dtype == torch.float32:
         total = torch.zeros(len(one), len(other), dtype=torch.float64)
-        for a, b in zip(one.split(65536, dim=1), other.split(65536, dim=1), strict=True):
-            total += a.double() @ b.double().T
+        for start in range(0, one.shape[1], _SLAB):
+            own = slice(start, start + _SLAB)
+            total += one[:, own].double() @ other[:, own].double().T
         return total
     return (one.double() @ other.double().T).cpu()
 

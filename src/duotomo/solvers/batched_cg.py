@@ -19,7 +19,7 @@ def solve_batch(
 ) -> torch.Tensor:
     """Solve `H y = b` for each b of a batch, from zero.
 
-    Each solve is a recurrence of its own; a batch shares the calls, which on a GPU cost more than the numbers.
+    Each solve is a recurrence of its own; they share the calls, which on a GPU cost more than the numbers.
 
     Parameters
     ----------
