@@ -57,18 +57,18 @@ class MotionPrior:
         """Return `W x` for each row x, (row, n_params), float64."""
         result = rows * self._others
         for own, _, factor, scales in self._parts:
-            values = rows[:, own].unflatten(1, (3, -1))
+            values = rows[:, own].reshape(len(rows), 3, -1)
             solved = torch.linalg.solve_triangular(factor.T, values.flatten(0, 1).T, upper=True).T
-            result[:, own] = (solved.unflatten(0, values.shape[:2]) * scales[:, None]).flatten(1)
+            result[:, own] = (solved.reshape(values.shape) * scales[:, None]).flatten(1)
         return result
 
     def spread_adjoint(self, rows: torch.Tensor) -> torch.Tensor:
         """Return `W^T x` for each row x, (row, n_params), float64."""
         result = rows * self._others
         for own, _, factor, scales in self._parts:
-            values = rows[:, own].unflatten(1, (3, -1)) * scales[:, None]
+            values = rows[:, own].reshape(len(rows), 3, -1) * scales[:, None]
             solved = torch.linalg.solve_triangular(factor, values.flatten(0, 1).T, upper=False).T
-            result[:, own] = solved.unflatten(0, values.shape[:2]).flatten(1)
+            result[:, own] = solved.reshape(values.shape).flatten(1)
         return result
 
     def variance_mm2(self, xyz_mm: torch.Tensor) -> torch.Tensor:
