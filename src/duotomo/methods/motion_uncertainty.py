@@ -15,7 +15,7 @@ from duotomo.methods.motion_prior import MotionPrior
 from duotomo.transforms import Motion
 from duotomo.transforms.maps import MatrixMap, index_matrix
 
-FREEDOM = 6.0
+FREEDOM = 5.0
 """Degrees of freedom: blocks of residuals estimate variances, and some breasts are worse than others.
 
 Fitted on development women, as the scales of `uncertainty_of` are."""

@@ -30,12 +30,17 @@ Form = Literal["sandwich", "laplace", "noise"]
 BLOCK_MM = 24.0
 """Edge of a block of the detector whose residuals, in all views, count as one draw."""
 
-RESIDUALS = {"few": 3.6, "many": 0.72}
-"""Variance of what the residuals stand for, over what they show: few parameters at full resolution, where
-the volume explains part of it; many on voxels twice as large, which explain less than the run did. Fitted on
-66 motions of five women."""
+BLOCKS = {"few": 1.9, "many": 0.55}
+"""Weight of the slopes' covariance by blocks of residuals: what goes together far, and over views."""
 
-SMOOTHNESS = 0.2
+SPECTRUM = {"few": 5.0, "many": 0.39}
+"""Weight of that by the spectrum of the residuals: what goes together near, in the same way everywhere.
+
+Few parameters are taken at full resolution, where the volume explains part of what residuals should show;
+many on voxels twice as large, which explain less than those of the run. Fitted on 66 motions of five women.
+"""
+
+SMOOTHNESS = 0.12
 """Variance of what the prior of control points leaves out, over what it assumes; fitted likewise."""
 
 N_MODES, N_EXTRA, FIRST_STEPS = 240, 16, 5
@@ -46,6 +51,9 @@ MOST_VOXELS = 8_000_000
 
 PER_SPACING = 11
 """Voxels between two control points, above which finer ones add nothing."""
+
+_FFTS = 32
+"""Transforms at once."""
 
 _SLAB = 65536
 """Columns that are taken to float64 at once."""
@@ -84,8 +92,10 @@ def uncertainty_of(
 
     The volume is profiled out: `S = H_zz - H_zf H_ff^-1 H_fz + prior` is the curvature along the parameters
     when the volume follows them. The covariance is `S^-1 M S^-1`, where M is that of the slope. Residuals
-    exceed the noise, and those of neighbouring rays go together; so M is the sum over blocks of 24 mm of the
-    detector of the squares of what each block adds to the slope.
+    exceed the noise, and those of neighbouring rays go together; so M is estimated from them, as a sum of two
+    parts: the squares of what each block of 24 mm of the detector, in all views, adds to the slope; and the
+    slopes of stationary noise with the residuals' spectrum. Their weights, and that of the prior, were fitted
+    on breasts whose motions are known, so that the covariance is that of the errors.
 
     Up to 64 parameters are taken at the resolution of the result. More, those of control points, on voxels
     twice as large, in the subspace of the 240 directions that the data add most to (Bui-Thanh, Ghattas,
@@ -176,15 +186,13 @@ def _of_few(
 ) -> tuple[MotionUncertainty, ...]:
     n = profiled.n_params
     heard = None if on_part is None else partial(_shifted, on_part, 0, n)
-    parts = _Parts.of(problem.level, profiled, torch.eye(n, dtype=torch.float64), form, heard)
+    parts = _Parts.of(problem.level, profiled, torch.eye(n, dtype=torch.float64), form, "few", heard)
     scale = parts.curvature.diagonal().clamp(min=1e-300).rsqrt()
     values, vectors = torch.linalg.eigh(scale[:, None] * parts.curvature * scale)
     if not float(values[0]) > SINGULAR * float(values[-1]):
         return tuple(MotionUncertainty.none(motion, Why.SINGULAR.value) for motion in result.motions)
     inverse = ((vectors / values) @ vectors.T) * scale[:, None] * scale
     covariance = inverse if form == "laplace" else inverse @ parts.meat @ inverse
-    if form == "sandwich":
-        covariance = RESIDUALS["few"] * covariance
     found, start = [], 0
     for motion in result.motions:
         own = slice(start, start + len(motion.params))
@@ -206,7 +214,7 @@ def _of_many(
         first = partial(_shifted, on_part, 0, n_first + n_modes)
         second = partial(_shifted, on_part, n_first, n_first + n_modes)
     modes = _spread(priors, _dominant(profiled, priors, n_first, first)[:n_modes])
-    parts = _Parts.of(problem.level, profiled, modes, form, second)
+    parts = _Parts.of(problem.level, profiled, modes, form, "many", second)
     # In units of the prior, S is I + U T U^T; outside of U the prior stands.
     eye = torch.eye(n_modes, dtype=torch.float64)
     inverse = torch.linalg.inv(eye + parts.curvature)
@@ -216,7 +224,7 @@ def _of_many(
         share, core = 0.0, inverse @ parts.meat @ inverse
     else:
         share = SMOOTHNESS
-        core = RESIDUALS["many"] * inverse @ parts.meat @ inverse + share * (inverse @ inverse - eye)
+        core = inverse @ parts.meat @ inverse + share * (inverse @ inverse - eye)
     rows = zip(result.motions, priors, modes.split_with_sizes(profiled.sizes, dim=1), strict=True)
     return tuple(
         MotionUncertainty(
@@ -267,6 +275,7 @@ class _Parts:
         profiled: ProfiledCurvature,
         directions: torch.Tensor,
         form: Form,
+        number: str,
         on_part: Callable[[int], None] | None,
     ) -> _Parts:
         rays, volumes, priors = [], [], []
@@ -280,7 +289,10 @@ class _Parts:
         columns_rays = torch.cat(rays)
         white = _gram(columns_rays, columns_rays)
         of_priors = _gram(torch.cat(volumes), torch.cat(priors))
-        meat = white if form != "sandwich" else _block_meat(level, profiled, columns_rays)
+        meat = white
+        if form == "sandwich":
+            of_blocks = _block_meat(level, profiled, columns_rays)
+            meat = BLOCKS[number] * of_blocks + SPECTRUM[number] * _spectral_meat(profiled, columns_rays)
         return cls(curvature=white + (of_priors + of_priors.T) / 2, meat=meat)
 
 
@@ -295,6 +307,21 @@ def _block_meat(level: Level, profiled: ProfiledCurvature, rays: torch.Tensor) -
         slopes.append(blocks.flatten(1))
     joined = torch.cat(slopes, dim=1)
     return _gram(joined, joined)
+
+
+def _spectral_meat(profiled: ProfiledCurvature, rays: torch.Tensor) -> torch.Tensor:
+    """Return the covariance of the slopes for stationary noise with the spectrum of the residuals."""
+    total = torch.zeros(len(rays), len(rays), dtype=torch.float64)
+    axes = (-3, -2, -1)
+    for own, residual in zip(profiled.split(rays), profiled.split(profiled.residuals()), strict=True):
+        amplitude = torch.fft.fftn(residual).abs() / residual.numel()
+        shaped = []
+        for start in range(0, len(own), _FFTS):
+            spectrum = torch.fft.fftn(own[start : start + _FFTS], dim=axes) * amplitude
+            shaped.append(torch.view_as_real(spectrum).flatten(1))
+        joined = torch.cat(shaped)
+        total += _gram(joined, joined)
+    return total
 
 
 def _gram(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
