@@ -174,17 +174,9 @@ def _sentence(why: Why | None, result: Result) -> str:
 def _of_few(
     problem: Problem, profiled: ProfiledCurvature, result: Result, form: Form, on_part: OnPart | None
 ) -> tuple[MotionUncertainty, ...]:
-    n = profiled.n_params
-    heard = None if on_part is None else partial(_shifted, on_part, 0, n)
-    parts = _Parts.of(problem.level, profiled, torch.eye(n, dtype=torch.float64), form, heard)
-    scale = parts.curvature.diagonal().clamp(min=1e-300).rsqrt()
-    values, vectors = torch.linalg.eigh(scale[:, None] * parts.curvature * scale)
-    if not float(values[0]) > SINGULAR * float(values[-1]):
+    covariance = covariance_of_few(problem, profiled, form, on_part)
+    if covariance is None:
         return tuple(MotionUncertainty.none(motion, Why.SINGULAR.value) for motion in result.motions)
-    inverse = ((vectors / values) @ vectors.T) * scale[:, None] * scale
-    covariance = inverse if form == "laplace" else inverse @ parts.meat @ inverse
-    if form == "sandwich":
-        covariance = RESIDUALS["few"] * covariance
     found, start = [], 0
     for motion in result.motions:
         own = slice(start, start + len(motion.params))
@@ -192,6 +184,24 @@ def _of_few(
         found.append(MotionUncertainty(motion=motion, form=form, modes=modes, core=covariance))
         start = own.stop
     return tuple(found)
+
+
+def covariance_of_few(
+    problem: Problem, profiled: ProfiledCurvature, form: Form, on_part: OnPart | None = None
+) -> torch.Tensor | None:
+    """Return the covariance of the parameters of all motions; None where the curvature is singular."""
+    n = profiled.n_params
+    heard = None if on_part is None else partial(_shifted, on_part, 0, n)
+    parts = _Parts.of(problem.level, profiled, torch.eye(n, dtype=torch.float64), form, heard)
+    scale = parts.curvature.diagonal().clamp(min=1e-300).rsqrt()
+    values, vectors = torch.linalg.eigh(scale[:, None] * parts.curvature * scale)
+    if not float(values[0]) > SINGULAR * float(values[-1]):
+        return None
+    inverse: torch.Tensor = ((vectors / values) @ vectors.T) * scale[:, None] * scale
+    if form == "laplace":
+        return inverse
+    covariance: torch.Tensor = inverse @ parts.meat @ inverse
+    return RESIDUALS["few"] * covariance if form == "sandwich" else covariance
 
 
 def _of_many(
