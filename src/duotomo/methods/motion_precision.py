@@ -179,8 +179,27 @@ class MotionPrecision:
 
     @property
     def ratio(self) -> float:
-        """Depth over in plane."""
+        """Depth over in plane, of where points go: tilts are in both."""
         return self.depth_mm / self.in_plane_mm
+
+    @property
+    def shift_in_plane_mm(self) -> float:
+        """Standard deviation of a shift along an axis of the plane: the RMS of those along x and y."""
+        return math.hypot(*self._shifts()[:2]) / math.sqrt(2)
+
+    @property
+    def shift_depth_mm(self) -> float:
+        """Standard deviation of a shift along z."""
+        return self._shifts()[2]
+
+    @property
+    def shift_ratio(self) -> float:
+        """Depth over in plane, of shifts: what parallax and magnification tell of depth."""
+        return self.shift_depth_mm / self.shift_in_plane_mm
+
+    def _shifts(self) -> tuple[float, float, float]:
+        x, y, z = (self.shift_mm.get(name, math.nan) for name in "xyz")
+        return x, y, z
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values.
@@ -201,6 +220,7 @@ class MotionPrecision:
             "depth_mm": self.depth_mm,
             "depth_over_in_plane": self.ratio,
             "shift_mm": dict(self.shift_mm),
+            "shift_depth_over_in_plane": self.shift_ratio,
             "tilt_deg": dict(self.tilt_deg),
             "stretch_percent": dict(self.stretch_percent),
             "shear_percent": dict(self.shear_percent),
