@@ -12,6 +12,8 @@ from duotomo.cli._options import GEOMETRY, PANELS, Computing, Talk
 from duotomo.io.scan_options import ScanOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from duotomo.methods.motion_precision import MotionPrecision
     from duotomo.methods.observability import Observability
 
@@ -77,10 +79,7 @@ def observe(
             on_precision=heard,
         )
 
-    if out is None:
-        found, written = compute(), []
-    else:
-        found, written = _written(out, compute)
+    found, written = (compute(), []) if out is None else _written(out, compute)
     for line in table(found):
         talk.say(line)
     talk.say(LIMITS)
@@ -89,7 +88,7 @@ def observe(
     talk.finish({**found.to_dict(), "files": [str(path) for path in written]})
 
 
-def _written(out: Path, compute: Any) -> tuple[Observability, list[Path]]:
+def _written(out: Path, compute: Callable[[], Observability]) -> tuple[Observability, list[Path]]:
     """Compute, and write the numbers and, where there are any, the picture."""
     from duotomo.io.file_set import together
     from duotomo.io.paths import make_folder
@@ -99,7 +98,7 @@ def _written(out: Path, compute: Any) -> tuple[Observability, list[Path]]:
     make_folder(STEM, out)
     # Begun before anything is computed: the folder may not be one to write to.
     with together(STEM, out, STEM) as draft:
-        found: Observability = compute()
+        found = compute()
         names = [f"{STEM}.json"]
         content = {"format": FORMAT, "version": VERSION, **found.to_dict()}
         (draft / names[0]).write_text(json_text(content, indent=2) + "\n", encoding="utf-8")
@@ -114,20 +113,23 @@ def _drawn(found: Observability) -> dict[str, Any]:
 
     def curves(rows: tuple[MotionPrecision, ...]) -> dict[str, list[float]]:
         return {
-            "depth, all points": [one.depth_mm for one in rows],
-            "in plane, all points": [one.in_plane_mm for one in rows],
-            "depth, shift alone": [one.shift_depth_mm for one in rows],
-            "in plane, shift alone": [one.shift_in_plane_mm for one in rows],
+            "points, depth": [one.depth_mm for one in rows],
+            "points, plane": [one.in_plane_mm for one in rows],
+            "shift, depth": [one.shift_depth_mm for one in rows],
+            "shift, plane": [one.shift_in_plane_mm for one in rows],
         }
 
-    given = found.given
+    given, dose = found.given, f"{found.photons_per_mm2:,.0f} photons per mm²"
     return {
         "ranges_deg": [one.ranges_deg[0] for one in found.by_range],
         "by_range": curves(found.by_range),
         "n_views": [one.n_views[0] for one in found.by_views],
         "by_views": curves(found.by_views),
         "given": (given.ranges_deg[0], given.n_views[0] if len(set(given.n_views)) == 1 else None),
-        "title": f"What noise leaves open of a motion, {found.photons_per_mm2:.3g} photons per mm²",
+        "titles": (
+            f"{'/'.join(map(str, dict.fromkeys(given.n_views)))} views, {dose}",
+            f"{'/'.join(f'{one:.3g}' for one in dict.fromkeys(given.ranges_deg))} degrees, {dose}",
+        ),
     }
 
 
@@ -138,29 +140,28 @@ def table(found: Observability) -> list[str]:
         return [_protocol(given)]
     x, y, z = (1000 * one for one in given.deviation_mm)
     rows = [
-        f"Given: {_views(given)}, {found.photons_per_mm2:.3g} photons per mm^2",
+        f"Given: {_views(given)}, {found.photons_per_mm2:,.0f} photons per mm^2",
         f"  where points go (micrometres): x {x:.3g}, y {y:.3g}, depth {z:.3g}; depth / in plane "
         f"{given.ratio:.3g}",
         f"  shift (micrometres): {_parts(given.shift_mm, 1000)}; depth / in plane {given.shift_ratio:.3g}",
         f"  tilt (millidegrees): {_parts(given.tilt_deg, 1000)}",
         f"  stretch (per mille): {_parts(given.stretch_percent, 10)}",
         f"  shear (per mille): {_parts(given.shear_percent, 10)}",
-        "  least determined: " + ", ".join(f"{one.words} ({one.share:.0%})" for one in given.least_determined),
+        "  least determined: "
+        + ", ".join(f"{one.words} ({one.share:.0%})" for one in given.least_determined),
     ]
     for title, others in (("Other ranges", found.by_range), ("Other numbers of views", found.by_views)):
         rows += [f"{title}, same dose:", *(f"  {_protocol(one)}" for one in others)]
     return rows
 
 
-def _parts(values: Any, factor: float) -> str:
+def _parts(values: Mapping[str, float], factor: float) -> str:
     return ", ".join(f"{name} {factor * value:.3g}" for name, value in values.items())
 
 
 def _views(found: MotionPrecision) -> str:
     visits = dict.fromkeys(zip(found.n_views, found.ranges_deg, strict=True))
-    return " and ".join(
-        f"{n} view{'s' * (n != 1)} over {degrees:.4g} degrees" for n, degrees in visits
-    )
+    return " and ".join(f"{n} view{'s' * (n != 1)} over {degrees:.4g} degrees" for n, degrees in visits)
 
 
 def _protocol(found: MotionPrecision) -> str:

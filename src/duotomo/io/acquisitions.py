@@ -34,9 +34,7 @@ class Acquired:
     thickness_mm: float | None = None
 
 
-def read_acquisitions(
-    paths: Sequence[AnyPath], options: ScanOptions | None = None
-) -> tuple[Acquired, ...]:
+def read_acquisitions(paths: Sequence[AnyPath], options: ScanOptions | None = None) -> tuple[Acquired, ...]:
     """Return how visits were taken, whatever says so.
 
     Parameters
@@ -74,7 +72,7 @@ def read_acquisitions(
             found.append(Acquired(acquisition=scan.acquisition, thickness_mm=scan.thickness_mm))
         else:
             raise FileError(
-                f"{_WHERE}: {path}: expected a scan, a geometry JSON, or one study alone; got a {kind.value}. "
+                f"{_WHERE}: {path}: expected scans, geometry JSON, or one study alone; got: {kind.value}. "
                 f"An image becomes a scan with `geometry` or `machine`."
             )
     return tuple(found)

@@ -282,9 +282,7 @@ def motion_precision(
     spread = _tissue(Tissue.GLANDULAR) - _tissue(Tissue.ADIPOSE)
     problem.volume_priors.append(spread**-2 * Tikhonov(body.grid))
     motion = Motion(transform, transform.identity())
-    profiled = ProfiledCurvature(
-        problem, body.volume, [motion.params], tolerance=TOLERANCE, n_steps=N_STEPS
-    )
+    profiled = ProfiledCurvature(problem, body.volume, [motion.params], tolerance=TOLERANCE, n_steps=N_STEPS)
     covariance = covariance_of_few(problem, profiled, "laplace")
     if covariance is None:
         return replace(facts, reason=SINGULAR)
@@ -298,9 +296,7 @@ def _visit(acquisition: Acquisition, grid: VolumeGrid, volume: torch.Tensor, pho
     coarse = acquisition.bin((f_v, f_u))
     projections = Projector(grid=grid, acquisition=coarse)(volume)
     photons = photons_per_mm2 * math.prod(coarse.pixel_spacing_mm) / coarse.n_views
-    return Visit(
-        projections=projections, acquisition=coarse, weights=photon_weights(projections, photons)
-    )
+    return Visit(projections=projections, acquisition=coarse, weights=photon_weights(projections, photons))
 
 
 def _told(facts: MotionPrecision, known: MotionUncertainty, body: Body) -> MotionPrecision:

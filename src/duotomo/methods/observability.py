@@ -136,8 +136,8 @@ def observability(
     where = "observability"
     if len(acquisitions) not in (1, 2):
         raise DuotomoError(
-            f"{where}: expected one acquisition, or two; got {len(acquisitions)}. Pass that of both visits, or "
-            f"the reference's and the other's."
+            f"{where}: expected one acquisition, or two; got {len(acquisitions)}. Pass that of both visits, "
+            f"or the reference's and the other's."
         )
     if min(n_views, default=2) < 2:
         raise DuotomoError(f"{where}: expected `n_views` of 2 or more; got {min(n_views)}. Leave it out.")

@@ -30,7 +30,7 @@ def draw_observability_curves(
     n_views: Sequence[int],
     by_views: Curves,
     given: tuple[float, int | None],
-    title: str = "",
+    titles: tuple[str, str] = ("other ranges", "other numbers of views"),
 ) -> Figure:
     """Draw standard deviations against the range of angles, and against the number of views.
 
@@ -47,8 +47,8 @@ def draw_observability_curves(
     given : tuple
         The range in degrees and the number of views of the protocol, which are marked; no number is marked
         if it is None.
-    title : str
-        Above.
+    titles : tuple of str
+        Above the pictures.
 
     Returns
     -------
@@ -70,15 +70,15 @@ def draw_observability_curves(
             f"{where}: expected the same titles in by_range and by_views; got {list(by_range)} and "
             f"{list(by_views)}. Draw the same against both."
         )
-    figure = new_figure(_HEIGHT_MM + legend_mm(by_range) + (5.0 if title else 0.0), layout="constrained")
+    figure = new_figure(_HEIGHT_MM + legend_mm(by_range), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     _draw(where, left, "ranges_deg", ranges_deg, by_range)
     _draw(where, right, "n_views", n_views, by_views)
     left.set_xlabel("range of angles (degrees)")
     left.set_ylabel("standard deviation (mm)")
     right.set_xlabel("number of views")
-    left.set_title("the same views over other ranges, same dose")
-    right.set_title("other views over the same range, same dose")
+    left.set_title(titles[0])
+    right.set_title(titles[1])
     right.set_xticks(sorted(set(n_views)))
     log_axis(left)
     for axes, at in ((left, given[0]), (right, given[1])):
@@ -97,8 +97,6 @@ def draw_observability_curves(
                 color="0.25",
                 fontsize=8,
             )
-    if title:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
     draw_legend(figure, left, place="outside upper left")
     return figure
 
