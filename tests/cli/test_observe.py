@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,21 +14,20 @@ from PIL import Image
 from duotomo.io import write_study, write_volume
 from duotomo.io.scan import Scan, Values
 from duotomo.io.scan_hdf5 import write_scan
+from duotomo.methods.observability import observability
 from tests.cases.scans import arc
 from tests.cli.commands import duotomo
 from tests.cli.tiny import GRID, tiny_study
 
-SCAN = arc((16, 20), 4.0, n_views=3, degrees=30.0)
+SCAN = arc((14, 16), 5.0, n_views=3, degrees=30.0)
+# By its path: the package's name is that of the function.
+MODULE = sys.modules["duotomo.methods.observability"]
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try fewer protocols."""
-    importlib.import_module("duotomo.methods.observability")
-    # By its path: the package's name is that of the function.
-    module = sys.modules["duotomo.methods.observability"]
-    short = functools.partial(module.observability, range_factors=(0.5,), n_views=(5,))
-    monkeypatch.setattr(module, "observability", short)
+    monkeypatch.setattr(MODULE, "observability", partial(observability, range_factors=(0.5,), n_views=(5,)))
 
 
 def geometry(folder: Path) -> Path:
@@ -40,7 +38,7 @@ def geometry(folder: Path) -> Path:
 
 def test_numbers_and_picture_are_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    ran = duotomo("observe", geometry(tmp_path), "--thickness", 30, "--out", out)
+    ran = duotomo("observe", geometry(tmp_path), "--thickness", 24, "--out", out)
     assert ran.code == 0, ran.err
     assert "depth / in plane" in ran.out
     assert "real errors are larger" in ran.out
@@ -55,10 +53,11 @@ def test_numbers_and_picture_are_written(tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["observe.json", "observe.png", "observe.svg"]
 
 
-def test_without_a_folder_nothing_is_written(tmp_path: Path) -> None:
+def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "observability", partial(observability, range_factors=(), n_views=()))
     path = tmp_path / "study.h5"
     write_study(path, tiny_study())
-    ran = duotomo("observe", path, "--json", "--thickness", 30)
+    ran = duotomo("observe", path, "--json", "--thickness", 24)
     assert ran.code == 0, ran.err
     assert (ran.json["files"], ran.json["given"]["n_views"]) == ([], [7, 7])
     assert [one.name for one in tmp_path.iterdir()] == ["study.h5"]
@@ -66,7 +65,7 @@ def test_without_a_folder_nothing_is_written(tmp_path: Path) -> None:
 
 def test_one_view_is_told_as_it_is(tmp_path: Path) -> None:
     path, out = tmp_path / "one.h5", tmp_path / "out"
-    scan = Scan(projections=torch.ones(1, 16, 20), values=Values.LINE_INTEGRALS, acquisition=SCAN[1])
+    scan = Scan(projections=torch.ones(1, 14, 16), values=Values.LINE_INTEGRALS, acquisition=SCAN[1])
     write_scan(path, scan)
     ran = duotomo("observe", path, "--json", "--out", out)
     assert ran.code == 0, ran.err
