@@ -3,7 +3,7 @@
 from duotomo.methods.comparison import with_visits_alone
 from duotomo.methods.iterative import iterative
 from duotomo.methods.memory import memory_bytes
-from duotomo.methods.motion_precision import MotionPrecision, motion_precision
+from duotomo.methods.motion_precision import MotionPrecision
 from duotomo.methods.motion_uncertainty import MotionUncertainty
 from duotomo.methods.observability import Observability, observability
 from duotomo.methods.priors import Priors
@@ -42,7 +42,6 @@ __all__ = [
     "averaged",
     "iterative",
     "memory_bytes",
-    "motion_precision",
     "observability",
     "quality_of",
     "register",
