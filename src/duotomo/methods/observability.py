@@ -93,9 +93,9 @@ def observability(
     """Return what acquisitions can determine of an affine motion, if noise is all there is.
 
     A textured ellipsoid of fat and gland over the detector is seen at both visits, unmoved. The covariance
-    of a motion's 12 parameters is the inverse of the joint misfit's curvature, with the volume
-    profiled out. Then the angles of the tube are scaled about
-    the middle of the sweep, and the number of views is changed, the photons of a scan staying the same.
+    of a motion's 12 parameters is the inverse of the joint misfit's curvature, with the volume profiled out.
+    Then the angles of the tube are scaled about the middle of the sweep, and the number of views is changed,
+    the photons of a scan staying the same.
 
     Parameters
     ----------
