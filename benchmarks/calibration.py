@@ -6,9 +6,9 @@
 CASES holds two-visit studies of real breasts (`benchmarks.robust_cases`). `run` solves each with the defaults
 and writes rows/CASE_VOXEL.npz: the error of 400 landmarks, (landmark, xyz) in mm, and its covariance. A case
 that is there already is not computed again, so several processes can share a folder. `judge` gathers them,
-models with and without control points apart: how much of the landmarks the ellipsoids of 68 and 95 % hold, the
-variance of standardised errors in plane and in depth, and by how much the mean error falls without the fifth
-of the landmarks that is most uncertain.
+models with and without control points apart: the share of landmarks that the ellipsoids of 68 and 95 % hold,
+the variance of standardised errors in plane and in depth, and by how much the mean error falls without the
+fifth of the landmarks that is most uncertain.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from duotomo.methods.motion_uncertainty import quantile
 
 Rows = dict[str, Any]
 LEVELS = (0.6827, 0.95)
+RANKINGS = (("spread", "-", "by the given deviation"), ("lengths", ":", "by the true error"))
 DROPPED = 0.2
 """Share of the landmarks that is left out as the most uncertain."""
 

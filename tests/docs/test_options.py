@@ -11,6 +11,7 @@ from tests.cli.commands import duotomo
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("index.md", "quick_start.md", "how_to/simulating.md", "how_to/converting.md")
+PAGES = (*PAGES, "how_to/design_a_protocol.md")
 
 
 @pytest.mark.parametrize("page", PAGES)

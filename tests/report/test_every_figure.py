@@ -23,6 +23,7 @@ from duotomo.report.control_grids import draw_control_grids
 from duotomo.report.curves import draw_objective_curves
 from duotomo.report.displacement import draw_displacement_errors
 from duotomo.report.montage import draw_montage
+from duotomo.report.observability import draw_observability_curves
 from duotomo.report.parameter_errors import draw_parameter_errors, parameter_errors
 from duotomo.report.profiles import draw_profiles
 from duotomo.report.projections import draw_projections
@@ -115,6 +116,20 @@ add(
     cases,
     values={method: RNG.random(15) + 0.1 for method in METHODS},
     y_label="mean TRE, mm",
+)
+add(
+    "observability_curves",
+    draw_observability_curves,
+    report.observability_curves,
+    ranges_deg=[6, 12, 25, 50],
+    by_range={
+        f"{what}, {axis}": RNG.random(4) + 0.1 for what in ("points", "shift") for axis in ("depth", "plane")
+    },
+    n_views=[5, 9, 15, 25],
+    by_views={
+        f"{what}, {axis}": RNG.random(4) + 0.1 for what in ("points", "shift") for axis in ("depth", "plane")
+    },
+    given=(25.0, 9),
 )
 every_figure = pytest.mark.parametrize("name", FIGURES)
 

@@ -19,6 +19,7 @@ COMMANDS = (
     "report",
     "view",
     "info",
+    "observe",
     "convert",
     "simulate",
     "demo",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from duotomo._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from duotomo.io.acquisitions import Acquired, read_acquisitions
     from duotomo.io.agreement import Agreement, Allowed, compare_visits
     from duotomo.io.checkpoint_file import CheckpointFile
     from duotomo.io.conversion import convert
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from duotomo.io.volume_pair import VolumePair, read_volume_pair
 
 __all__ = [
+    "Acquired",
     "Agreement",
     "Allowed",
     "CheckpointFile",
@@ -52,6 +54,7 @@ __all__ = [
     "convert",
     "describe",
     "fingerprint",
+    "read_acquisitions",
     "read_displacement",
     "read_result",
     "read_scan",
@@ -73,6 +76,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "acquisitions": ("Acquired", "read_acquisitions"),
         "agreement": ("Agreement", "Allowed", "compare_visits"),
         "checkpoint_file": ("CheckpointFile",),
         "conversion": ("convert",),

@@ -3,7 +3,9 @@
 from duotomo.methods.comparison import with_visits_alone
 from duotomo.methods.iterative import iterative
 from duotomo.methods.memory import memory_bytes
+from duotomo.methods.motion_precision import MotionPrecision
 from duotomo.methods.motion_uncertainty import MotionUncertainty
+from duotomo.methods.observability import Observability, observability
 from duotomo.methods.priors import Priors
 from duotomo.methods.quality import Quality, quality_of
 from duotomo.methods.registration import Registration, register, resample_to_reference
@@ -24,7 +26,9 @@ __all__ = [
     "Checkpoint",
     "Coupled",
     "Estimates",
+    "MotionPrecision",
     "MotionUncertainty",
+    "Observability",
     "Priors",
     "Quality",
     "Registration",
@@ -38,6 +42,7 @@ __all__ = [
     "averaged",
     "iterative",
     "memory_bytes",
+    "observability",
     "quality_of",
     "register",
     "replaced",

@@ -62,6 +62,9 @@ class Level:
         variances, unless nothing is known of their noise.
     offset : float
         Standard deviation of the unknown offset of each view's line integrals.
+    unexplained : float
+        The variance of what no volume explains, beside that which weights stand for, in units of that of a
+        typical ray; zero where weights are known to say all.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Level:
         mismatches: Sequence[float] | None = None,
         edges: float = 0.0,
         offset: float = 0.0,
+        unexplained: float = UNEXPLAINED,
     ) -> None:
         self.coarsen, self.edges, self.grid = coarsen, edges, study.grid.coarsen(coarsen)
         self.basis = SplineBasis(self.grid) if basis == "spline" else None
@@ -88,7 +92,7 @@ class Level:
             factor, shadow = (coarsen[1], coarsen[2]), self._shadow(visit, grid)
             if self.basis is not None:
                 factor = _whole(shadow)
-            binned = _binned(visit, factor, mismatch)
+            binned = _binned(visit, factor, mismatch, unexplained)
             # Noise that has been averaged over n pixels has fallen by sqrt(n).
             noise = math.hypot(sigma / math.sqrt(factor[0] * factor[1]), mismatch)
             shadow = self._shadow(binned, grid)
@@ -244,14 +248,14 @@ def _rms(image: torch.Tensor) -> float:
     return float(torch.linalg.vector_norm(image, dtype=torch.float64)) / math.sqrt(image.numel())
 
 
-def _binned(visit: Visit, factor: tuple[int, int], mismatch: float) -> Visit:
+def _binned(visit: Visit, factor: tuple[int, int], mismatch: float, unexplained: float) -> Visit:
     projections, weights = visit.projections, visit.weights
     if weights is None:
         return replace(
             visit, projections=bin_projections(projections, factor), acquisition=visit.acquisition.bin(factor)
         )
     binned, variance, counts = combined_rays(projections, weights, factor)
-    more = mismatch**2 + UNEXPLAINED * _typical_variance(binned, variance, counts)
+    more = mismatch**2 + unexplained * _typical_variance(binned, variance, counts)
     return replace(
         visit,
         projections=binned,

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 
 import torch
-from scipy.stats import f as f_distribution
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
@@ -121,7 +120,12 @@ class MotionUncertainty:
         return not self.reason
 
     def covariance(self) -> torch.Tensor:
-        """Return the covariance of the parameters, (n_params, n_params), float64.
+        """Return the covariance of the parameters.
+
+        Returns
+        -------
+        torch.Tensor
+            (n_params, n_params), float64.
 
         Raises
         ------
@@ -332,6 +336,8 @@ def quantile(level: float) -> float:
     """
     if not 0 < level < 1:
         raise DuotomoError(f"ellipsoids: expected a level between 0 and 1; got {level}. Use 0.68 or 0.95.")
+    from scipy.stats import f as f_distribution  # Takes longer to import than all else.
+
     return float(3 * f_distribution.ppf(level, 3, FREEDOM)) * (FREEDOM - 2) / FREEDOM
 
 

@@ -86,6 +86,8 @@ def uncertainty_of(
     result: Result,
     *,
     form: Form = "sandwich",
+    tolerance: float = TOLERANCE,
+    n_steps: int = N_STEPS,
     on_part: OnPart | None = None,
 ) -> tuple[MotionUncertainty, ...]:
     """Return how sure the motions of a result are.
@@ -113,6 +115,8 @@ def uncertainty_of(
     form : str
         "sandwich"; "laplace", `S^-1`; or "noise", M being that of white noise of the variance that the
         weights stand for.
+    tolerance, n_steps
+        Of the solves for the volume, as for `ProfiledCurvature`.
     on_part : callable, optional
         Hears of every batch of solves.
 
@@ -126,7 +130,7 @@ def uncertainty_of(
     if why is not None or not result.motions:
         return tuple(MotionUncertainty.none(motion, _sentence(why, result)) for motion in result.motions)
     few = sum(motion.transform.n_params for motion in result.motions) <= FEW_PARAMS
-    profiled, problem = profiled_curvature(study, settings, result)
+    profiled, problem = profiled_curvature(study, settings, result, tolerance=tolerance, n_steps=n_steps)
     if few:
         return _of_few(problem, profiled, result, form, on_part)
     return _of_many(problem, profiled, result, form, on_part)
@@ -184,15 +188,9 @@ def _sentence(why: Why | None, result: Result) -> str:
 def _of_few(
     problem: Problem, profiled: ProfiledCurvature, result: Result, form: Form, on_part: OnPart | None
 ) -> tuple[MotionUncertainty, ...]:
-    n = profiled.n_params
-    heard = None if on_part is None else partial(_shifted, on_part, 0, n)
-    parts = _Parts.of(problem.level, profiled, torch.eye(n, dtype=torch.float64), form, "few", heard)
-    scale = parts.curvature.diagonal().clamp(min=1e-300).rsqrt()
-    values, vectors = torch.linalg.eigh(scale[:, None] * parts.curvature * scale)
-    if not float(values[0]) > SINGULAR * float(values[-1]):
+    covariance = covariance_of_few(problem, profiled, form, on_part)
+    if covariance is None:
         return tuple(MotionUncertainty.none(motion, Why.SINGULAR.value) for motion in result.motions)
-    inverse = ((vectors / values) @ vectors.T) * scale[:, None] * scale
-    covariance = inverse if form == "laplace" else inverse @ parts.meat @ inverse
     found, start = [], 0
     for motion in result.motions:
         own = slice(start, start + len(motion.params))
@@ -200,6 +198,24 @@ def _of_few(
         found.append(MotionUncertainty(motion=motion, form=form, modes=modes, core=covariance))
         start = own.stop
     return tuple(found)
+
+
+def covariance_of_few(
+    problem: Problem, profiled: ProfiledCurvature, form: Form, on_part: OnPart | None = None
+) -> torch.Tensor | None:
+    """Return the covariance of the parameters of all motions; None where the curvature is singular."""
+    n = profiled.n_params
+    heard = None if on_part is None else partial(_shifted, on_part, 0, n)
+    parts = _Parts.of(problem.level, profiled, torch.eye(n, dtype=torch.float64), form, "few", heard)
+    scale = parts.curvature.diagonal().clamp(min=1e-300).rsqrt()
+    values, vectors = torch.linalg.eigh(scale[:, None] * parts.curvature * scale)
+    if not float(values[0]) > SINGULAR * float(values[-1]):
+        return None
+    inverse: torch.Tensor = ((vectors / values) @ vectors.T) * scale[:, None] * scale
+    if form == "laplace":
+        return inverse
+    covariance: torch.Tensor = inverse @ parts.meat @ inverse
+    return covariance
 
 
 def _of_many(

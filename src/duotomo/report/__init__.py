@@ -9,6 +9,7 @@ from duotomo.report.control_grids import control_grids
 from duotomo.report.curves import objective_curves
 from duotomo.report.displacement import displacement_errors
 from duotomo.report.montage import montage
+from duotomo.report.observability import observability_curves
 from duotomo.report.page import write_page
 from duotomo.report.profiles import profiles
 from duotomo.report.projections import projections
@@ -20,6 +21,7 @@ __all__ = [
     "displacement_errors",
     "montage",
     "objective_curves",
+    "observability_curves",
     "profiles",
     "projections",
     "slices",
