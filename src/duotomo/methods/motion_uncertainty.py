@@ -11,6 +11,7 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.warp.reference import voxels
 from duotomo.methods.motion_prior import MotionPrior
+from duotomo.methods.structure import Structure
 from duotomo.transforms import Motion
 from duotomo.transforms.maps import MatrixMap, index_matrix
 
@@ -21,6 +22,9 @@ Fitted on development women, as the scales of `uncertainty_of` are."""
 
 DETERMINED = 0.5
 """Share of the prior's variance below which the data determine a displacement."""
+
+SEEN = 0.05
+"""Least structure, of that at strong edges, that the data see a displacement by."""
 
 MAP_MM = 6.0
 """Distance of the points of a map that are computed; between them it is interpolated."""
@@ -82,6 +86,8 @@ class MotionUncertainty:
         s.
     learnt : torch.Tensor, optional
         Share of the prior's variance that the data take away, along the modes, (mode, mode).
+    structure : Structure, optional
+        Of the moving volume; with control points, a motion is not seen where there is none.
     reason : str
         Why there are no numbers; empty if there are.
     """
@@ -93,6 +99,7 @@ class MotionUncertainty:
     prior: MotionPrior | None = field(default=None, repr=False)
     prior_share: float = 0.0
     learnt: torch.Tensor | None = field(default=None, repr=False)
+    structure: Structure | None = field(default=None, repr=False)
     reason: str = ""
 
     @classmethod
@@ -189,8 +196,9 @@ class MotionUncertainty:
         Returns
         -------
         torch.Tensor
-            (...), bool: whether the data take away half of the prior's variance, along every axis. True
-            everywhere for a model without control points.
+            (...), bool: whether there is structure within a quarter of the distance of control points, and
+            the data take away half of the prior's variance, along every axis. Elsewhere the motion follows
+            from smoothness alone. True everywhere for a model without control points.
         """
         shape = xyz_mm.shape[:-1]
         if not self.is_known:
@@ -201,7 +209,10 @@ class MotionUncertainty:
         along = self._along(points)
         taken = torch.einsum("pik,kl,pil->pi", along, self.learnt, along)
         left = 1 - taken / self.prior.variance_mm2(points)[:, None].clamp(min=1e-30)
-        return (left.amax(dim=1) < DETERMINED).reshape(shape)
+        found = left.amax(dim=1) < DETERMINED
+        if self.structure is not None:
+            found &= self.structure.at(points) > SEEN
+        return found.reshape(shape)
 
     def ellipsoids_mm(self, xyz_mm: torch.Tensor, level: float = 0.95) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the ellipsoids that hold where points truly go with some probability.

@@ -20,6 +20,7 @@ from duotomo.methods.result import Result
 from duotomo.methods.runner import MOVING
 from duotomo.methods.scales import level_of, scales_of
 from duotomo.methods.settings import Settings
+from duotomo.methods.structure import Structure
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
 from duotomo.transforms import Motion
@@ -241,7 +242,10 @@ def _of_many(
     else:
         share = SMOOTHNESS
         core = inverse @ parts.meat @ inverse + share * (inverse @ inverse - eye)
-    rows = zip(result.motions, priors, modes.split_with_sizes(profiled.sizes, dim=1), strict=True)
+    moved = zip(profiled.moved(), problem.level.grids[1:], result.motions, strict=True)
+    structures = [Structure.of(volume, grid, _spacing_mm(motion)) for volume, grid, motion in moved]
+    own_modes = modes.split_with_sizes(profiled.sizes, dim=1)
+    rows = zip(result.motions, priors, own_modes, structures, strict=True)
     return tuple(
         MotionUncertainty(
             motion=motion,
@@ -251,9 +255,15 @@ def _of_many(
             prior=prior,
             prior_share=share,
             learnt=eye - inverse,
+            structure=structure,
         )
-        for motion, prior, own in rows
+        for motion, prior, own, structure in rows
     )
+
+
+def _spacing_mm(motion: Motion) -> float:
+    """Return the distance of control points, or of the corners of the grid where there are none."""
+    return min(motion.transform.control_spacing_mm or motion.grid.size_mm)
 
 
 def _shifted(on_part: OnPart, before: int, total: int, done: int) -> None:

@@ -1,0 +1,228 @@
+"""How sure a motion is: the covariance of a small study, and what is said where there are no numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from duotomo.errors import DuotomoError
+from duotomo.methods import MotionUncertainty, Result, Settings, Study, uncertainty_of
+from duotomo.methods import uncertainty as module
+from duotomo.methods.motion_prior import MotionPrior
+from duotomo.methods.motion_uncertainty import quantile
+from duotomo.methods.preconditioner import motion_curvatures
+from duotomo.methods.structure import Structure
+from duotomo.methods.uncertainty import profiled_curvature
+from duotomo.solvers import Status
+from duotomo.transforms import Affine, BSpline, Motion, Transform
+from tests.cases.studies import BALLS, GRID, shifted, study, truth
+
+CENTERS = torch.tensor([ball.center_mm for ball in BALLS], dtype=torch.float64)
+SPLINE = BSpline.shaped((5, 5, 5))
+
+
+def solved(of: Study, transform: Transform) -> Result:
+    """Return the truth as a result: the balls, and the motion of the moving visit."""
+    motion = shifted(2.0, -1.0, 1.0).convert(transform)
+    noise = 0.001 * torch.randn(GRID.shape, generator=torch.Generator().manual_seed(0))
+    return Result(
+        method="simultaneous",
+        grid=GRID,
+        volume=truth() + noise,
+        motions=(motion,),
+        status=Status.CONVERGED,
+        reason="It is the truth.",
+        applications=0,
+        seconds=0.0,
+        history=(),
+    )
+
+
+def noisier(of: Study, sigma: float) -> Study:
+    """Return a study with noise added to its projections."""
+    generator = torch.Generator().manual_seed(1)
+    visits = []
+    for one in of.visits:
+        noise = sigma * torch.randn(one.projections.shape, generator=generator)
+        visits.append(replace(one, projections=one.projections + noise))
+    return replace(of, visits=tuple(visits))
+
+
+def slopes_of(motion: Motion) -> torch.Tensor:
+    """Return how the centres of the balls move along each parameter, (ball, xyz, parameter)."""
+    found: torch.Tensor = torch.func.jacrev(lambda p: motion.transform.points(p, CENTERS))(motion.params)
+    return found
+
+
+@pytest.fixture(scope="module")
+def visits() -> Study:
+    return noisier(study(shifted(2.0, -1.0, 1.0)), 0.01)
+
+
+@pytest.fixture(scope="module")
+def settings() -> Settings:
+    return Settings.staged(GRID, Affine)
+
+
+@pytest.fixture(scope="module")
+def affine(visits: Study, settings: Settings) -> MotionUncertainty:
+    return uncertainty_of(visits, settings, solved(visits, Affine(GRID)))[0]
+
+
+@pytest.fixture(scope="module")
+def spline(visits: Study, settings: Settings) -> MotionUncertainty:
+    return uncertainty_of(visits, settings, solved(visits, SPLINE(GRID)))[0]
+
+
+def test_deviations_are_those_of_the_parameters(affine: MotionUncertainty) -> None:
+    covariance = affine.covariance()
+    values = torch.linalg.eigvalsh(covariance)
+    assert float(values[0]) > 0
+    slopes = slopes_of(affine.motion)
+    expected = slopes @ covariance @ slopes.transpose(1, 2)
+    torch.testing.assert_close(affine.covariance_mm2(CENTERS), expected, rtol=1e-8, atol=1e-12)
+    torch.testing.assert_close(
+        affine.deviation_mm(CENTERS), expected.diagonal(dim1=1, dim2=2).sqrt(), rtol=1e-8, atol=1e-9
+    )
+    assert bool(affine.is_determined(CENTERS).all())
+
+
+def test_limited_angles_leave_depth_least_sure(affine: MotionUncertainty) -> None:
+    x, y, z = affine.deviation_mm(CENTERS).mean(dim=0)
+    assert z > 1.5 * max(x, y)
+    first, *others = affine.least_determined(CENTERS)
+    assert "depth" in first.words or "tilt" in first.words
+    assert [first.share, *(one.share for one in others)] == sorted(
+        [first.share, *(one.share for one in others)], reverse=True
+    )
+
+
+def test_the_data_of_more_noise_are_less_sure(visits: Study, settings: Settings) -> None:
+    transform = Affine(GRID)
+    plain = uncertainty_of(visits, settings, solved(visits, transform))[0].deviation_mm(CENTERS)
+    worse = noisier(visits, 0.1)
+    more = uncertainty_of(worse, settings, solved(worse, transform))[0].deviation_mm(CENTERS)
+    assert bool((more > 1.5 * plain).all())
+
+
+def test_ellipsoids_hold_what_they_say(affine: MotionUncertainty) -> None:
+    radii, axes = affine.ellipsoids_mm(CENTERS, 0.95)
+    covariance = affine.covariance_mm2(CENTERS)
+    shaped = (axes * radii[..., None, :].square()) @ axes.transpose(-1, -2)
+    torch.testing.assert_close(shaped, covariance * quantile(0.95), rtol=1e-7, atol=1e-12)
+    # Drawn from Student's distribution with that covariance, as many lie inside.
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.distributions.Chi2(torch.tensor(5.0)).sample((20000,)).double()
+    normal = torch.randn(20000, 3, dtype=torch.float64, generator=generator)
+    distances = (normal * ((5 - 2) / drawn).sqrt()[:, None]).square().sum(dim=1)
+    assert float((distances < quantile(0.95)).double().mean()) == pytest.approx(0.95, abs=0.01)
+    assert float((distances < quantile(0.68)).double().mean()) == pytest.approx(0.68, abs=0.02)
+    with pytest.raises(DuotomoError, match="between 0 and 1"):
+        affine.ellipsoids_mm(CENTERS, 1.0)
+
+
+def test_samples_have_the_covariance(affine: MotionUncertainty) -> None:
+    moved = torch.stack([motion.points(CENTERS) for motion in affine.samples(2000)])
+    found = (moved - affine.motion.points(CENTERS)).square().mean(dim=0).sqrt()
+    torch.testing.assert_close(found, affine.deviation_mm(CENTERS), rtol=0.1, atol=1e-4)
+
+
+def test_control_points_as_a_dense_matrix(
+    visits: Study, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all directions, the reduction to the dominant ones changes nothing."""
+    result = solved(visits, BSpline.shaped((4, 4, 4))(GRID))
+    monkeypatch.setattr(module, "N_MODES", 192)
+    found = uncertainty_of(visits, settings, result, form="laplace", tolerance=1e-4, n_steps=100)[0]
+    profiled, problem = profiled_curvature(visits, settings, result, tolerance=1e-4, n_steps=100)
+    units = torch.eye(profiled.n_params, dtype=torch.float64)
+    curvature = profiled.products(units)
+    diagonals = [one.diagonal for one in motion_curvatures(problem.misfit, profiled.volume, profiled.params)]
+    prior = MotionPrior(result.motions[0].transform, problem.bending(diagonals)[0])
+    root = prior.spread(units).T
+    precision = torch.linalg.inv(root @ root.T)
+    covariance = torch.linalg.inv((curvature + curvature.T) / 2 + precision)
+    slopes = torch.func.jacrev(lambda p: result.motions[0].transform.points(p, CENTERS))(
+        result.motions[0].params
+    )
+    expected = slopes @ covariance @ slopes.transpose(1, 2)
+    torch.testing.assert_close(found.covariance_mm2(CENTERS), expected, rtol=2e-2, atol=1e-3)
+
+
+def test_the_prior_is_that_of_the_bending_energy(spline: MotionUncertainty) -> None:
+    prior = spline.prior
+    assert prior is not None
+    units = torch.eye(prior.n_params, dtype=torch.float64)
+    root = prior.spread(units).T
+    torch.testing.assert_close(prior.spread_adjoint(units), root, rtol=1e-9, atol=1e-9)
+    precision = torch.linalg.inv(root @ root.T)
+    torch.testing.assert_close(precision.diagonal(), prior.precision(), rtol=1e-6, atol=0)
+    slopes = slopes_of(spline.motion)
+    variances = (slopes @ root @ root.T @ slopes.transpose(1, 2)).diagonal(dim1=1, dim2=2)
+    torch.testing.assert_close(
+        variances, prior.variance_mm2(CENTERS)[:, None].expand(3, 3), rtol=1e-6, atol=1e-9
+    )
+
+
+def test_what_has_no_edges_is_not_determined(spline: MotionUncertainty) -> None:
+    edge = torch.tensor([[8.0, 20.0, 24.0], [-16.0, 20.0, 24.0]])
+    air = torch.tensor([[22.0, 3.0, 45.0], [-22.0, 40.0, 8.0]])
+    assert spline.is_determined(edge).tolist() == [True, True]
+    assert spline.is_determined(air).tolist() == [False, False]
+    values = spline.map_mm(GRID)
+    assert values.shape == (3, *GRID.shape)
+    assert bool(values[:, 0, 0, 0].isnan().all())
+    assert bool((values[~values.isnan()] > 0).all())
+
+
+def test_structure_is_where_slopes_are() -> None:
+    volume = torch.zeros(GRID.shape)
+    volume[:, :, 8:] = 1.0
+    found = Structure.of(volume, GRID, 12.0)
+    edge, far = torch.tensor([[0.0, 21.0, 26.0]]), torch.tensor([[-20.0, 21.0, 26.0]])
+    assert float(found.at(edge)) > 20 * float(found.at(far))
+    assert float(found.at(torch.tensor([[500.0, 0.0, 0.0]]))) == 0
+    assert not Structure.of(torch.zeros(GRID.shape), GRID, 12.0).values.any()
+
+
+@pytest.mark.parametrize("why", ["not converged", "folded", "singular"])
+def test_no_numbers_that_look_sure(why: str, visits: Study, settings: Settings) -> None:
+    result = solved(visits, Affine(GRID))
+    if why == "not converged":
+        result = replace(result, status=Status.STEP_LIMIT, reason="The limit of 3 steps was reached.")
+        words = "did not converge.*limit of 3 steps"
+    elif why == "folded":
+        transform = SPLINE(GRID)
+        generator = torch.Generator().manual_seed(0)
+        params = 9 * torch.randn(transform.n_params, dtype=torch.float64, generator=generator)
+        result = replace(result, motions=(Motion(transform, params),))
+        words = "folds"
+    else:
+        result = replace(result, volume=torch.zeros(GRID.shape))
+        words = "do not determine"
+    (found,) = uncertainty_of(visits, settings, result)
+    assert not found.is_known
+    with pytest.raises(DuotomoError, match=words):
+        found.samples(1)
+    assert bool(found.deviation_mm(CENTERS).isnan().all())
+    assert not found.is_determined(CENTERS).any()
+    assert found.least_determined(CENTERS) == []
+    assert bool(found.map_mm(GRID).isnan().all())
+
+
+def test_progress_is_heard(visits: Study, settings: Settings) -> None:
+    heard: list[tuple[int, int]] = []
+    uncertainty_of(
+        visits, settings, solved(visits, Affine(GRID)), on_part=lambda done, of: heard.append((done, of))
+    )
+    assert heard[-1] == (12, 12)
+    assert math.prod(a <= b for a, b in heard) == 1
+
+
+def test_one_visit_has_no_motion(visits: Study, settings: Settings) -> None:
+    alone = replace(visits, visits=visits.visits[:1])
+    result = replace(solved(visits, Affine(GRID)), motions=())
+    assert uncertainty_of(alone, settings, result) == ()
