@@ -1,6 +1,7 @@
 // The panels, and what follows from each change of the state.
 
 import type { Deformation, PageData, Picture, Vec3 } from './data'
+import { sampler } from './field'
 import { Frame } from './frame'
 import { drawOver } from './overlay'
 import { DIVERGING, GREY, Panel } from './panel'
@@ -43,6 +44,7 @@ export class Viewer {
       crosshair: true,
       grid: false,
       jacobian: false,
+      uncertainty: false,
       opacity: 0.7,
       swapped: false,
       blinking: false,
@@ -209,6 +211,23 @@ export class Viewer {
   private read(panel: Panel, at: Vec3): string {
     const value = panel.valueAt(at) * this.data.slope
     const sign = panel.role === 'difference' && value > 0 ? '+' : ''
-    return `${sign}${value.toFixed(4)} ${this.data.unit}`
+    const text = `${sign}${value.toFixed(4)} ${this.data.unit}`
+    const sure = panel.role === (this.panels.length > 1 ? 'prior' : 'reference') ? this.howSure() : ''
+    return sure ? `${text}; ${sure}` : text
   }
+
+  /** How sure the motion of the other visit is at the crosshair. */
+  private howSure(): string {
+    const deformation = this.deformation()
+    if (!deformation?.uncertainty) return ''
+    const { lattice, fields } = deformation.uncertainty
+    const [plane, depth] = [fields[1], fields[2]].map((field) => sampler(lattice, field)(this.store.state.point))
+    if (Number.isNaN(plane) || Number.isNaN(depth)) return `motion of ${deformation.title} not determined here`
+    return `motion of ${deformation.title}: ${digits(plane)} mm in plane, ${digits(depth)} mm in depth`
+  }
+}
+
+/** Two digits, as many as a deviation deserves. */
+function digits(mm: number): string {
+  return mm < 10 ? String(Number(mm.toPrecision(2))) : mm.toFixed(0)
 }

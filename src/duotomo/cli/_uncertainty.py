@@ -53,8 +53,9 @@ def how_sure(
     cost = uncertainty_cost(study, settings, result)
     words = f"How sure the motion is: {_cost_words(cost)}"
     if not run.has_memory(cost.n_bytes):
-        # The run is not lost for it, and nobody should miss that it is not there.
-        talk.progress(f"{words}, which is not there: left out")
+        # The run is not lost for it.
+        words += " of memory, which is not there or not allowed: left out"
+        typer.echo(f"Warning: {words}", err=True) if asked else talk.progress(words)
         return result
     if not asked and run.device == "cpu" and not cost.is_affordable:
         talk.progress(f"{words}: left out, ask for it with --uncertainty")

@@ -22,6 +22,9 @@ PER_PARAM = 45
 PER_MODE = 60
 """The same of a direction of many parameters."""
 
+PER_SOLVE, MOST_AT_ONCE = 12, 48
+"""Volumes that a solve works with, and solves at a time, at most, as far as a batch has memory."""
+
 AFFORDABLE = 0.5
 """Share of the cost of a run up to which telling how sure its motion is comes unasked on a CPU."""
 
@@ -90,7 +93,8 @@ def uncertainty_bytes(study: Study, motions: Sequence[Motion]) -> int:
     """Estimate the peak memory of the arrays of `uncertainty_of`.
 
     Of each of K directions, parameters or modes, the changes of the rays and of the volume are kept, twice
-    while they are put together: `b ((24 + 4 K) N + (8 + 3 K) R)`, and a batch of solves.
+    while they are put together; and M are solved at once, each with 12 volumes and 3 copies of its rays:
+    `b ((24 + 4 K + 12 M) N + (8 + 3 K + 3 M) R)`.
 
     Parameters
     ----------
@@ -113,10 +117,13 @@ def uncertainty_bytes(study: Study, motions: Sequence[Motion]) -> int:
     for visit, grid in zip(study.visits, grids, strict=True):
         shadow = (max(1, math.floor(edge)) for edge in voxel_shadow(visit.acquisition, grid))
         n_rays += visit.projections.numel() // math.prod(shadow)
-    numbers = (VOLUMES + 4 * n_kept) * n_voxels + (PROJECTIONS + 3 * n_kept) * n_rays
+    size = study.reference.projections.element_size()
+    n_batch = min(n_kept, MOST_AT_ONCE, max(1, BATCH_BYTES // (PER_SOLVE * n_voxels * size)))
+    numbers = (VOLUMES + 4 * n_kept + PER_SOLVE * n_batch) * n_voxels
+    numbers += (PROJECTIONS + 3 * (n_kept + n_batch)) * n_rays
     # The factor of the prior, and the modes, in float64.
     lattice = 0 if n_params <= FEW_PARAMS else 8 * (2 * N_MODES * n_params + 2 * (n_params // 3) ** 2)
-    return numbers * study.reference.projections.element_size() + BATCH_BYTES + lattice
+    return numbers * size + lattice
 
 
 def most_uncertainty_bytes(study: Study, settings: Settings) -> int:
