@@ -200,7 +200,7 @@ export class Controls {
       }
       if (state.uncertainty && deformation.uncertainty) {
         const most = deviationOf(deformation.uncertainty)
-        legend.append(swatch(`rgb(${UNSURE.join()})`), `motion of ${deformation.title} sure to ${most} mm (standard deviation) or worse; paler: surer`)
+        legend.append(swatch(`rgb(${UNSURE.join()})`), `motion of ${deformation.title} off by ${most} mm or more (standard deviation), paler: by less`)
         legend.append(swatch(`rgb(${UNDETERMINED.join()})`), 'not determined')
       }
     })

@@ -10,6 +10,8 @@ import { type State, Store } from './state'
 
 /** Height of a panel's title and readout, pixels. */
 const CAPTIONS = 62
+/** Of a second line of the readout. */
+const LINE = 18
 
 const placement = ({ view, turn }: State): string => (view === 'above' ? `above ${turn}` : view)
 
@@ -55,6 +57,7 @@ export class Viewer {
     this.panels = [new Panel('reference', 'first', GREY)]
     if (data.prior !== null) this.panels.push(new Panel('prior', 'second', GREY), new Panel('difference', 'difference', DIVERGING))
     this.element.className = 'panels'
+    if (data.deformations.some((one) => one.uncertainty)) this.element.classList.add('sure')
     this.element.append(...this.panels.map((panel) => panel.element))
     this.nameTitles()
     this.store.onChange(() => this.update())
@@ -154,8 +157,9 @@ export class Viewer {
     const { clientWidth, clientHeight } = this.element
     const [width, height] = this.frame.size
     const n = this.panels.length
-    const inRows = Math.min(clientWidth / width, (clientHeight / n - CAPTIONS) / height)
-    return inRows > Math.min(clientWidth / n / width, (clientHeight - CAPTIONS) / height)
+    const captions = CAPTIONS + (this.element.classList.contains('sure') ? LINE : 0)
+    const inRows = Math.min(clientWidth / width, (clientHeight / n - captions) / height)
+    return inRows > Math.min(clientWidth / n / width, (clientHeight - captions) / height)
   }
 
   /** Titles; where there are more than two pictures, a reader can choose others. */
@@ -213,7 +217,7 @@ export class Viewer {
     const sign = panel.role === 'difference' && value > 0 ? '+' : ''
     const text = `${sign}${value.toFixed(4)} ${this.data.unit}`
     const sure = panel.role === (this.panels.length > 1 ? 'prior' : 'reference') ? this.howSure() : ''
-    return sure ? `${text}; ${sure}` : text
+    return sure ? `${text}\n${sure}` : text
   }
 
   /** How sure the motion of the other visit is at the crosshair. */
