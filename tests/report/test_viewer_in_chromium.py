@@ -410,10 +410,10 @@ def test_how_sure_the_motion_is_stands_at_the_crosshair_and_over_the_pictures(
     # x goes downwards: the landmark lies where the motion is determined, and MOVED does not.
     page.click("prior", *expected_pixel(page, "prior", LANDMARK))
     told = page.script(readout, "prior").splitlines()
-    assert told[1] == "motion of visit 2: 0.2 mm in plane, 1.1 mm in depth"
+    assert told[1] == "visit 2: \u00b10.2 mm in plane, 1.1 mm in depth"
     assert page.script(readout, "reference").endswith(" 1/mm")
     page.click("prior", *expected_pixel(page, "prior", MOVED))
-    assert page.script(readout, "prior").endswith("\nmotion of visit 2 not determined here")
+    assert page.script(readout, "prior").endswith("\nvisit 2: motion not determined here")
     assert page.box("prior")[3] == page.box("reference")[3]
     plain, difference = page.picture("reference"), page.picture("difference")
     page.key("u")

@@ -226,8 +226,8 @@ export class Viewer {
     if (!deformation?.uncertainty) return ''
     const { lattice, fields } = deformation.uncertainty
     const [plane, depth] = [fields[1], fields[2]].map((field) => sampler(lattice, field)(this.store.state.point))
-    if (Number.isNaN(plane) || Number.isNaN(depth)) return `motion of ${deformation.title} not determined here`
-    return `motion of ${deformation.title}: ${digits(plane)} mm in plane, ${digits(depth)} mm in depth`
+    if (Number.isNaN(plane) || Number.isNaN(depth)) return `${deformation.title}: motion not determined here`
+    return `${deformation.title}: \u00b1${digits(plane)} mm in plane, ${digits(depth)} mm in depth`
   }
 }
 
