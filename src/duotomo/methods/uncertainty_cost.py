@@ -22,8 +22,8 @@ PER_PARAM = 45
 PER_MODE = 60
 """The same of a direction of many parameters."""
 
-PER_SOLVE, MOST_AT_ONCE = 12, 48
-"""Volumes that a solve works with, and solves at a time, at most, as far as a batch has memory."""
+PER_SOLVE, MOST_AT_ONCE, HELD = 12, 48, 20
+"""Volumes that a batch is chosen for, solves in it at most, and volumes that each was measured to hold."""
 
 AFFORDABLE = 0.5
 """Share of the cost of a run up to which telling how sure its motion is comes unasked on a CPU."""
@@ -93,8 +93,8 @@ def uncertainty_bytes(study: Study, motions: Sequence[Motion]) -> int:
     """Estimate the peak memory of the arrays of `uncertainty_of`.
 
     Of each of K directions, parameters or modes, the changes of the rays and of the volume are kept, twice
-    while they are put together; and M are solved at once, each with 12 volumes and 3 copies of its rays:
-    `b ((24 + 4 K + 12 M) N + (8 + 3 K + 3 M) R)`.
+    while they are put together; and M are solved at once, each with 20 volumes and 3 copies of its rays:
+    `b ((24 + 4 K + 20 M) N + (8 + 3 K + 3 M) R)`.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def uncertainty_bytes(study: Study, motions: Sequence[Motion]) -> int:
         n_rays += visit.projections.numel() // math.prod(shadow)
     size = study.reference.projections.element_size()
     n_batch = min(n_kept, MOST_AT_ONCE, max(1, BATCH_BYTES // (PER_SOLVE * n_voxels * size)))
-    numbers = (VOLUMES + 4 * n_kept + PER_SOLVE * n_batch) * n_voxels
+    numbers = (VOLUMES + 4 * n_kept + HELD * n_batch) * n_voxels
     numbers += (PROJECTIONS + 3 * (n_kept + n_batch)) * n_rays
     # The factor of the prior, and the modes, in float64.
     lattice = 0 if n_params <= FEW_PARAMS else 8 * (2 * N_MODES * n_params + 2 * (n_params // 3) ** 2)
