@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
 from duotomo.io import write_result
-from duotomo.methods import Result
+from duotomo.methods import MotionUncertainty, Result
 from duotomo.solvers import Status, Step
 from duotomo.transforms import BSpline, Motion, Translation
 from tests.cases.scans import arc
@@ -84,6 +85,21 @@ def spline() -> Motion:
     generator = torch.Generator().manual_seed(1)
     params = 1.5 * torch.randn(transform.n_params, generator=generator, dtype=torch.float64)
     return Motion(transform, params)
+
+
+def sure(motion: Motion, *, up_to_x_mm: float = math.inf) -> MotionUncertainty:
+    """Return deviations of 0.2, 0.2 and 1.1 mm; beyond some place along x nothing is determined."""
+
+    class Sure(MotionUncertainty):
+        def deviation_mm(self, xyz_mm: torch.Tensor) -> torch.Tensor:
+            return torch.tensor([0.2, 0.2, 1.1], dtype=torch.float64).expand(xyz_mm.shape).clone()
+
+        def is_determined(self, xyz_mm: torch.Tensor) -> torch.Tensor:
+            return xyz_mm[..., 0] < up_to_x_mm
+
+    n = len(motion.params)
+    modes = torch.zeros(n, 1, dtype=torch.float64)
+    return Sure(motion=motion, form="sandwich", modes=modes, core=torch.eye(1, dtype=torch.float64))
 
 
 def save(

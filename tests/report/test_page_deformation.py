@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+
 import numpy as np
 import torch
 
-from duotomo.report.page_volumes import PageDeformation, page_deformation
-from duotomo.transforms import Affine, BSpline, Motion
+from duotomo.io import SavedUncertainty
+from duotomo.methods import UncertaintySummary
+from duotomo.report.page_volumes import PageDeformation, page_deformation, page_deviations
+from duotomo.transforms import Affine, BSpline, Motion, Translation
 from tests.report.page_results import GRID, spline
 
 
@@ -53,3 +57,20 @@ def test_places_without_an_inverse_are_blank() -> None:
     assert blank.any()
     # All of a point or nothing.
     assert (blank == blank[0]).all()
+
+
+def test_deviations_are_those_of_the_point_that_is_seen() -> None:
+    shift = Translation(GRID)
+    motion = Motion(shift, shift.params(translation_mm=(6.0, 0.0, 0.0)))
+    found = page_deformation(motion, GRID)
+    # A map that says where along x it was asked.
+    x_mm = torch.linspace(GRID.low_mm[2], GRID.high_mm[2], 2 * GRID.shape[2] + 1)[1::2]
+    map_mm = (x_mm + 100).expand(3, *GRID.shape).contiguous()
+    few = {"model": "Translation", "form": "sandwich", "reason": "", "n_params": 3, "n_modes": 3}
+    known = SavedUncertainty(summary=UncertaintySummary(**few), map_mm=map_mm, grid=GRID)
+    packed = page_deviations(known, found)
+    assert packed is not None
+    values = np.frombuffer(gzip.decompress(packed), dtype="<f4").reshape(3, *found.shape[::-1])
+    expected = (points(found)[..., 0] - 6.0).clamp(float(x_mm[0]), float(x_mm[-1])) + 100
+    assert np.abs(values - expected.numpy()).max() <= 0.5 * GRID.spacing_mm[2] + 1e-3
+    assert page_deviations(SavedUncertainty(summary=known.summary), found) is None

@@ -165,3 +165,13 @@ def test_the_citation_is_that_of_the_repository() -> None:
     assert all(f'title: "{title}"' in kept for title in titles)
     assert len(authors) == 4
     assert all(f"family-names: {family}" in kept for family, _ in authors)
+
+
+def test_how_sure_a_motion_is_informs() -> None:
+    words = "0.2 mm in plane, 1.1 mm in depth (median over the breast)"
+    quality = {"uncertainty": [{"words": words}, {"words": "not known. It did not converge."}]}
+    found = quality_checks({"status": "converged", "reason": "", "quality": quality})
+    assert [line.words for line in found if line.verdict == NOTE] == [
+        f"How sure the motion of visit 2 is: {words}.",
+        "How sure the motion of visit 3 is: not known. It did not converge.",
+    ]

@@ -17,7 +17,7 @@ from PIL import Image
 
 from duotomo.errors import DuotomoError
 from duotomo.report.page import SCRIPT, viewer_part, write_page
-from tests.report.page_results import GRID, LANDMARK, MOVED, result, save, spline
+from tests.report.page_results import GRID, LANDMARK, MOVED, result, save, spline, sure
 
 WIDTH, HEIGHT = 1280, 800
 PANELS = ("reference", "prior", "difference")
@@ -337,6 +337,13 @@ def test_the_grid_and_the_volume_change_are_drawn_over_the_pictures(compared: Pa
     assert np.abs(compared.picture("reference") - plain).max() < 3
 
 
+def test_without_a_map_nothing_is_said_of_it(compared: Page) -> None:
+    before = compared.picture("reference")
+    compared.key("u")
+    assert np.array_equal(compared.picture("reference"), before)
+    assert not compared.script("return document.querySelector('[name=Uncertainty]')")
+
+
 def test_every_view_and_turn_keeps_the_point(compared: Page) -> None:
     to_slice(compared, LANDMARK[0])
     compared.click("reference", *expected_pixel(compared, "reference", LANDMARK))
@@ -389,6 +396,40 @@ def test_nothing_leaves_the_page_and_nothing_goes_wrong(driver: Any, compared_pa
     assert not any("127.0.0.1:9" in url for url in page.requests())
     assert HOSTILE in page.script("return document.getElementById('text').textContent")
     assert page.script("return document.images.length") == 0
+
+
+def test_how_sure_the_motion_is_stands_at_the_crosshair_and_over_the_pictures(
+    driver: Any, tmp_path: Path
+) -> None:
+    motion = spline()
+    known = sure(motion, up_to_x_mm=8.0)
+    page = Page(driver, write_page(save(tmp_path, result(motion=motion, uncertainties=(known,)))))
+    page.key("c")
+    to_slice(page, LANDMARK[0])
+    readout = "return document.querySelector(`[data-role=${arguments[0]}] .readout`).textContent"
+    # x goes downwards: the landmark lies where the motion is determined, and MOVED does not.
+    page.click("prior", *expected_pixel(page, "prior", LANDMARK))
+    told = page.script(readout, "prior").splitlines()
+    assert told[1] == "visit 2: \u00b10.2 mm in plane, 1.1 mm in depth"
+    assert page.script(readout, "reference").endswith(" 1/mm")
+    page.click("prior", *expected_pixel(page, "prior", MOVED))
+    assert page.script(readout, "prior").endswith("\nvisit 2: motion not determined here")
+    assert page.box("prior")[3] == page.box("reference")[3]
+    plain, difference = page.picture("reference"), page.picture("difference")
+    page.key("u")
+    over = page.picture("reference")
+    x, y = (round(pixel) for pixel in expected_pixel(page, "reference", (5, 20, 8)))
+    red, green, blue = over[y, x] - plain[y, x]
+    assert green > blue > red
+    x, y = (round(pixel) for pixel in expected_pixel(page, "reference", (5, 28, 38)))
+    assert plain[y, x].max() < 20
+    assert over[y, x].min() > 30
+    assert over[y, x].max() - over[y, x].min() < 5
+    assert np.array_equal(page.picture("difference"), difference)
+    legend = page.script("return document.querySelector('.legend').textContent")
+    assert "motion of visit 2 off by 2 mm or more" in legend
+    assert "not determined" in legend
+    assert page.driver.get_log("browser") == []
 
 
 def test_one_visit_has_one_panel(driver: Any, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 // The bar above the pictures. Every control shows the state and changes nothing but the state.
 
 import { VIEWS, type ViewName } from './frame'
-import { GRID_COLOUR, LARGER, SMALLER, gridSpacing, ratioOf } from './overlay'
+import { GRID_COLOUR, LARGER, SMALLER, UNDETERMINED, UNSURE, deviationOf, gridSpacing, ratioOf } from './overlay'
 import type { SlabKind } from './slab'
 import type { Drag, State } from './state'
 import type { Viewer } from './viewer'
@@ -45,6 +45,9 @@ export class Controls {
     if (data.deformations.length > 0) {
       this.toggle(over, 'Grid', 'g', (state) => state.grid, () => store.set({ grid: !store.state.grid }))
       this.toggle(over, 'Volume change', 'j', (state) => state.jacobian, () => store.set({ jacobian: !store.state.jacobian }))
+      if (data.deformations.some((one) => one.uncertainty)) {
+        this.toggle(over, 'Uncertainty', 'u', (state) => state.uncertainty, () => store.set({ uncertainty: !store.state.uncertainty }))
+      }
       this.opacity(over)
     }
 
@@ -194,6 +197,11 @@ export class Controls {
         const [less, more] = [Math.round(100 * (1 - 1 / ratio)), Math.round(100 * (ratio - 1))]
         legend.append(swatch(`rgb(${SMALLER.join()})`), `tissue has ${less} % less volume than in ${deformation.title}`)
         legend.append(swatch(`rgb(${LARGER.join()})`), `${more} % more`)
+      }
+      if (state.uncertainty && deformation.uncertainty) {
+        const most = deviationOf(deformation.uncertainty)
+        legend.append(swatch(`rgb(${UNSURE.join()})`), `motion of ${deformation.title} off by ${most} mm or more (standard deviation), paler: by less`)
+        legend.append(swatch(`rgb(${UNDETERMINED.join()})`), 'not determined')
       }
     })
     parent.append(legend)

@@ -24,6 +24,15 @@ export interface Deformation {
   lattice: Lattice
   /** Where points of the reference frame were in the prior: x, y, z in mm, then log2 of the volume ratio. */
   fields: [Float32Array, Float32Array, Float32Array, Float32Array]
+  /** How sure it is, where that is known. */
+  uncertainty: Uncertainty | null
+}
+
+/** Standard deviations of where tissue went, mm; NaN where the data do not determine it. */
+export interface Uncertainty {
+  lattice: Lattice
+  /** Of the length, the root of the sum of all three variances; in the plane, the root of the mean of x and y; in depth. */
+  fields: [Float32Array, Float32Array, Float32Array]
 }
 
 export interface PageData {
@@ -45,7 +54,7 @@ interface Described {
   slope: number
   unit: string
   volumes: { name: string; title: string; element: string }[]
-  deformations: { of: string; title: string; lattice: Lattice; element: string }[]
+  deformations: { of: string; title: string; lattice: Lattice; element: string; deviations: string | null }[]
   reference: string
   prior: string | null
   window: [number, number]
@@ -65,13 +74,25 @@ export async function readPage(): Promise<PageData> {
     pictures.push({ name, title, values: new Int16Array(nifti, start) })
   }
   const read: Deformation[] = []
-  for (const { of, title, lattice, element } of deformations) {
-    const all = new Float32Array(await unpack(element))
-    const n = lattice.shape[0] * lattice.shape[1] * lattice.shape[2]
-    const part = (i: number): Float32Array => all.subarray(i * n, (i + 1) * n)
-    read.push({ of, title, lattice, fields: [part(0), part(1), part(2), part(3)] })
+  for (const { of, title, lattice, element, deviations } of deformations) {
+    const [x, y, z, change] = split(await unpack(element), lattice)
+    const uncertainty = deviations === null ? null : uncertaintyOf(split(await unpack(deviations), lattice), lattice)
+    read.push({ of, title, lattice, fields: [x, y, z, change], uncertainty })
   }
   return { ...rest, pictures, deformations: read }
+}
+
+/** The fields on a lattice, one after the other. */
+function split(buffer: ArrayBuffer, { shape }: Lattice): Float32Array[] {
+  const all = new Float32Array(buffer)
+  const n = shape[0] * shape[1] * shape[2]
+  return Array.from({ length: all.length / n }, (_, i) => all.subarray(i * n, (i + 1) * n))
+}
+
+function uncertaintyOf([x, y, z]: Float32Array[], lattice: Lattice): Uncertainty {
+  const length = x.map((_, i) => Math.hypot(x[i], y[i], z[i]))
+  const plane = x.map((_, i) => Math.hypot(x[i], y[i]) / Math.SQRT2)
+  return { lattice, fields: [length, plane, z] }
 }
 
 function textOf(id: string): string {

@@ -1,6 +1,6 @@
-// A deformation's fields on one slice of the picture.
+// Fields on a lattice: on one slice of the picture, and at a point.
 
-import type { Deformation, Vec3 } from './data'
+import type { Lattice, Vec3 } from './data'
 import type { Frame } from './frame'
 
 /** A small picture of numbers; columns run to the right, rows upwards. */
@@ -15,14 +15,14 @@ export interface Plane {
 
 const N = 96
 
-/** Field number `which`, linear between lattice points, on the slice `eye` mm from the middle. */
-export function planeOf(deformation: Deformation, which: number, frame: Frame, eye: number): Plane {
+/** A field, linear between lattice points, on the slice `eye` mm from the middle. */
+export function planeOf(lattice: Lattice, field: Float32Array, frame: Frame, eye: number): Plane {
   const [width, height] = frame.size
   const n = Math.max(2, Math.min(N, 2 * frame.shape[0]))
   const m = Math.max(2, Math.min(N, 2 * frame.shape[1]))
   const step: [number, number] = [width / (n - 1), height / (m - 1)]
   const values = new Float32Array(n * m)
-  const at = sampler(deformation, deformation.fields[which])
+  const at = sampler(lattice, field)
   for (let j = 0; j < m; j++) {
     for (let i = 0; i < n; i++) {
       values[j * n + i] = at(frame.toMachine([-width / 2 + i * step[0], -height / 2 + j * step[1], eye]))
@@ -31,8 +31,8 @@ export function planeOf(deformation: Deformation, which: number, frame: Frame, e
   return { n, m, first: [-width / 2, -height / 2], step, values }
 }
 
-function sampler({ lattice }: Deformation, field: Float32Array): (mm: Vec3) => number {
-  const { shape, spacing, first } = lattice
+/** A function of places in the machine frame; NaN where a lattice point that it takes part of is NaN. */
+export function sampler({ shape, spacing, first }: Lattice, field: Float32Array): (mm: Vec3) => number {
   const strides = [1, shape[0], shape[0] * shape[1]]
   return (mm) => {
     let base = 0

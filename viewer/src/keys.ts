@@ -49,6 +49,9 @@ export function keyTable(viewer: Viewer, onHelp: () => void, onText: () => void)
       { keys: ['j'], shown: 'j', words: 'volume change (Jacobian)', act: () => store.set({ jacobian: !store.state.jacobian }) }
     )
   }
+  if (viewer.data.deformations.some((one) => one.uncertainty)) {
+    keys.push({ keys: ['u'], shown: 'u', words: 'uncertainty of the motion', act: () => store.set({ uncertainty: !store.state.uncertainty }) })
+  }
   if (compared) {
     keys.push(
       { keys: ['b'], shown: 'b', words: 'blink: the other visit in the same place', act: () => viewer.blink() },

@@ -1,7 +1,7 @@
-// What is drawn over a slice: volume change, the prior's grid, the crosshair, edges and a scale.
+// What is drawn over a slice: volume change, uncertainty, the prior's grid, the crosshair, edges and a scale.
 
-import type { Deformation, Vec3 } from './data'
-import { isolines, planeOf } from './field'
+import type { Deformation, Uncertainty, Vec3 } from './data'
+import { type Plane, isolines, planeOf } from './field'
 import type { Frame } from './frame'
 import type { State } from './state'
 import type { View2D } from './view2d'
@@ -14,6 +14,13 @@ export const LARGER: Vec3 = [240, 150, 40]
 /** What the strongest colours may stand for: so many times the volume, or as many times less. */
 const RATIOS = [1.1, 1.2, 1.5, 2, 3, 5]
 const ratios = new WeakMap<Deformation, number>()
+/** Green, the stronger the less sure; grey where the data do not determine the motion. */
+export const UNSURE: Vec3 = [60, 210, 150]
+export const UNDETERMINED: Vec3 = [125, 125, 125]
+const UNDETERMINED_ALPHA = 150
+/** What the strongest green may stand for, mm. */
+const DEVIATIONS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100]
+const deviations = new WeakMap<Uncertainty, number>()
 
 export function drawOver(
   canvas: HTMLCanvasElement,
@@ -26,11 +33,12 @@ export function drawOver(
   if (!pen) return
   pen.clearRect(0, 0, canvas.width, canvas.height)
   const at = frame.toPicture(state.point)
-  if (deformation && (state.jacobian || state.grid)) {
+  if (deformation && (state.jacobian || state.uncertainty || state.grid)) {
     pen.save()
     clip(pen, view, frame)
     pen.globalAlpha = state.opacity
     if (state.jacobian) drawChange(pen, view, frame, deformation, at[2])
+    if (state.uncertainty && deformation.uncertainty) drawUncertainty(pen, view, frame, deformation.uncertainty, at[2])
     if (state.grid) drawGrid(pen, view, frame, deformation, at[2])
     pen.restore()
   }
@@ -51,6 +59,18 @@ export function ratioOf(deformation: Deformation): number {
   return ratio
 }
 
+/** The deviation at the end of the colours, mm: all but the largest two in a hundred are below. */
+export function deviationOf(uncertainty: Uncertainty): number {
+  let most = deviations.get(uncertainty)
+  if (most === undefined) {
+    const lengths = uncertainty.fields[0].filter((value) => !Number.isNaN(value)).sort()
+    const high = lengths[Math.floor(0.98 * lengths.length)] ?? 0
+    most = DEVIATIONS.find((one) => one >= high) ?? DEVIATIONS[DEVIATIONS.length - 1]
+    deviations.set(uncertainty, most)
+  }
+  return most
+}
+
 function clip(pen: CanvasRenderingContext2D, view: View2D, frame: Frame): void {
   const [left, top] = view.toCanvas(-frame.size[0] / 2, frame.size[1] / 2)
   pen.beginPath()
@@ -59,15 +79,29 @@ function clip(pen: CanvasRenderingContext2D, view: View2D, frame: Frame): void {
 }
 
 function drawChange(pen: CanvasRenderingContext2D, view: View2D, frame: Frame, deformation: Deformation, eye: number): void {
-  const { n, m, first, step, values } = planeOf(deformation, 3, frame, eye)
   const most = Math.log2(ratioOf(deformation))
+  drawColours(pen, view, planeOf(deformation.lattice, deformation.fields[3], frame, eye), (change) =>
+    Number.isNaN(change) ? null : [...(change < 0 ? SMALLER : LARGER), 255 * Math.min(1, Math.abs(change) / most)]
+  )
+}
+
+function drawUncertainty(pen: CanvasRenderingContext2D, view: View2D, frame: Frame, uncertainty: Uncertainty, eye: number): void {
+  const most = deviationOf(uncertainty)
+  drawColours(pen, view, planeOf(uncertainty.lattice, uncertainty.fields[0], frame, eye), (mm) =>
+    Number.isNaN(mm) ? [...UNDETERMINED, UNDETERMINED_ALPHA] : [...UNSURE, 255 * Math.min(1, mm / most)]
+  )
+}
+
+type Colour = [number, number, number, number]
+
+/** Draw numbers as colours; null leaves the picture as it is. */
+function drawColours(pen: CanvasRenderingContext2D, view: View2D, plane: Plane, colour: (value: number) => Colour | null): void {
+  const { n, m, first, step, values } = plane
   const image = new ImageData(n, m)
   for (let j = 0; j < m; j++) {
     for (let i = 0; i < n; i++) {
-      const change = values[(m - 1 - j) * n + i]
-      if (Number.isNaN(change)) continue
-      const [r, g, b] = change < 0 ? SMALLER : LARGER
-      image.data.set([r, g, b, 255 * Math.min(1, Math.abs(change) / most)], 4 * (j * n + i))
+      const rgba = colour(values[(m - 1 - j) * n + i])
+      if (rgba) image.data.set(rgba, 4 * (j * n + i))
     }
   }
   const small = document.createElement('canvas')
@@ -86,7 +120,7 @@ function drawGrid(pen: CanvasRenderingContext2D, view: View2D, frame: Frame, def
   pen.lineWidth = Math.max(1, 1.25 * devicePixelRatio)
   pen.beginPath()
   for (const { axis } of [frame.axes[0], frame.axes[1]]) {
-    const plane = planeOf(deformation, axis, frame, eye)
+    const plane = planeOf(deformation.lattice, deformation.fields[axis], frame, eye)
     let least = Infinity
     let most = -Infinity
     for (const value of plane.values) {

@@ -26,6 +26,7 @@ export interface State {
   crosshair: boolean
   grid: boolean
   jacobian: boolean
+  uncertainty: boolean
   opacity: number
   swapped: boolean
   blinking: boolean

@@ -1,6 +1,7 @@
 // The panels, and what follows from each change of the state.
 
 import type { Deformation, PageData, Picture, Vec3 } from './data'
+import { sampler } from './field'
 import { Frame } from './frame'
 import { drawOver } from './overlay'
 import { DIVERGING, GREY, Panel } from './panel'
@@ -9,6 +10,8 @@ import { type State, Store } from './state'
 
 /** Height of a panel's title and readout, pixels. */
 const CAPTIONS = 62
+/** Of a second line of the readout. */
+const LINE = 18
 
 const placement = ({ view, turn }: State): string => (view === 'above' ? `above ${turn}` : view)
 
@@ -43,6 +46,7 @@ export class Viewer {
       crosshair: true,
       grid: false,
       jacobian: false,
+      uncertainty: false,
       opacity: 0.7,
       swapped: false,
       blinking: false,
@@ -53,6 +57,7 @@ export class Viewer {
     this.panels = [new Panel('reference', 'first', GREY)]
     if (data.prior !== null) this.panels.push(new Panel('prior', 'second', GREY), new Panel('difference', 'difference', DIVERGING))
     this.element.className = 'panels'
+    if (data.deformations.some((one) => one.uncertainty)) this.element.classList.add('sure')
     this.element.append(...this.panels.map((panel) => panel.element))
     this.nameTitles()
     this.store.onChange(() => this.update())
@@ -152,8 +157,9 @@ export class Viewer {
     const { clientWidth, clientHeight } = this.element
     const [width, height] = this.frame.size
     const n = this.panels.length
-    const inRows = Math.min(clientWidth / width, (clientHeight / n - CAPTIONS) / height)
-    return inRows > Math.min(clientWidth / n / width, (clientHeight - CAPTIONS) / height)
+    const captions = CAPTIONS + (this.element.classList.contains('sure') ? LINE : 0)
+    const inRows = Math.min(clientWidth / width, (clientHeight / n - captions) / height)
+    return inRows > Math.min(clientWidth / n / width, (clientHeight - captions) / height)
   }
 
   /** Titles; where there are more than two pictures, a reader can choose others. */
@@ -209,6 +215,23 @@ export class Viewer {
   private read(panel: Panel, at: Vec3): string {
     const value = panel.valueAt(at) * this.data.slope
     const sign = panel.role === 'difference' && value > 0 ? '+' : ''
-    return `${sign}${value.toFixed(4)} ${this.data.unit}`
+    const text = `${sign}${value.toFixed(4)} ${this.data.unit}`
+    const sure = panel.role === (this.panels.length > 1 ? 'prior' : 'reference') ? this.howSure() : ''
+    return sure ? `${text}\n${sure}` : text
   }
+
+  /** How sure the motion of the other visit is at the crosshair. */
+  private howSure(): string {
+    const deformation = this.deformation()
+    if (!deformation?.uncertainty) return ''
+    const { lattice, fields } = deformation.uncertainty
+    const [plane, depth] = [fields[1], fields[2]].map((field) => sampler(lattice, field)(this.store.state.point))
+    if (Number.isNaN(plane) || Number.isNaN(depth)) return `${deformation.title}: motion not determined here`
+    return `${deformation.title}: \u00b1${digits(plane)} mm in plane, ${digits(depth)} mm in depth`
+  }
+}
+
+/** Two digits, as many as a deviation deserves. */
+function digits(mm: number): string {
+  return mm < 10 ? String(Number(mm.toPrecision(2))) : mm.toFixed(0)
 }

@@ -23,6 +23,11 @@ def available_bytes(device: str) -> int:
     return free_bytes()
 
 
+def fits(needed: int, *, device: str, most_gb: float | None) -> bool:
+    """Return whether so many bytes are there, and allowed."""
+    return needed <= available_bytes(device) and (most_gb is None or needed <= most_gb * GB)
+
+
 def check_memory(needed: int, *, device: str, most_gb: float | None, remedy: str, talk: Talk) -> None:
     """Say how much memory is needed and there; raise if that is too little, or more than was allowed.
 

@@ -95,6 +95,28 @@ class StageProgress(_Bar):
             )
 
 
+class PartProgress(_Bar):
+    """A bar for work of equal parts, with the time left."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=10),
+            MofNCompleteColumn(),
+            TextColumn("about"),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=False),
+            TextColumn("left"),
+            console=console,
+        )
+        self._task = self._bar.add_task(what, total=None)
+
+    def show(self, done: int, total: int) -> None:
+        """Show how much is done, and of how much."""
+        self._bar.update(self._task, completed=done, total=total)
+
+
 def alone_work(study: Study, settings: Settings, visits: Sequence[int]) -> list[tuple[int, float]]:
     """Return the same as `stage_work` for reconstructions of single visits; visits: their numbers, from 0."""
     from duotomo.methods.comparison import volume_stages

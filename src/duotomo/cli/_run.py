@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from duotomo.cli._errors import DONE, NOT_TRUSTED, as_options
-from duotomo.cli._memory import check_memory
+from duotomo.cli._memory import check_memory, fits
 from duotomo.cli._options import Computing, Deidentifying, Talk
 from duotomo.cli._settings_file import load_settings, settings_text
 from duotomo.io.agreement import Agreement, Allowed
@@ -126,6 +126,8 @@ class Run:
             )
         for note in saved.notes:
             self._talk.progress(f"Note: {note}")
+        if self._context.params.get("uncertainty") and not saved.saved_uncertainties:
+            self._talk.progress("Note: it does not say how sure the motion is; that is not computed now.")
         self._talk.say(
             f"Finished already: {self.out} holds the result. Leave out --resume to compute it again."
         )
@@ -137,6 +139,10 @@ class Run:
             self._talk.progress(line)
         most_gb = self._saving.max_memory
         check_memory(needed, device=self.device, most_gb=most_gb, remedy=remedy, talk=self._talk)
+
+    def has_memory(self, needed: int) -> bool:
+        """Return whether so many bytes are there, and allowed by --max-memory."""
+        return fits(needed, device=self.device, most_gb=self._saving.max_memory)
 
     def finish(
         self,
@@ -273,6 +279,8 @@ def _summary(result: Result, quality: Mapping[str, Any]) -> Iterator[tuple[str, 
     moved = zip(quality["mean_displacement_mm"], quality["largest_displacement_mm"], strict=True)
     for number, (mean_mm, largest_mm) in enumerate(moved, start=2):
         yield f"motion of visit {number}", f"{mean_mm:.2f} mm on average, at most {largest_mm:.2f} mm"
+    for number, known in enumerate(quality.get("uncertainty", ()), start=2):
+        yield f"how sure of visit {number}", known["words"]
 
 
 def _options(context: typer.Context, *, keep_paths: bool) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from duotomo.cli._options import Computing, Permissions, Scans, Talk
 from duotomo.cli._resume import CHECKPOINT, Resume, check_start, keeping
 from duotomo.cli._run import Run, Saving, grid_words
 from duotomo.cli._transform import AUTOMATIC, HELP, parse_transform
+from duotomo.cli._uncertainty import HowSure, check_asked, how_sure, quality_rows
 
 if TYPE_CHECKING:
     from duotomo.io import CheckpointFile
@@ -120,6 +121,7 @@ def joint(
         ),
     ] = None,
     resume: Resume = False,
+    uncertainty: HowSure = None,
 ) -> None:
     """Reconstruct one breast from several visits, and find how it moved between them.
 
@@ -128,10 +130,12 @@ def joint(
     from duotomo.errors import DuotomoError
     from duotomo.io import CheckpointFile, fingerprint, read_visits
     from duotomo.methods import memory_bytes, quality_of, trust_of
+    from duotomo.methods.uncertainty_cost import most_uncertainty_bytes
     from duotomo.solvers import Status
 
     if not inputs:
         raise DuotomoError("expected scans, or a study; got none. Name them, the reference first.")
+    check_asked(uncertainty, estimation.method is MethodName.SIMULTANEOUS)
     run = Run(context, saving, computing, talk)
     study = read_visits(inputs, scans, allowed=allowed, device=run.device, on_note=run.note)
     run.warn(study.agreement)
@@ -145,7 +149,10 @@ def joint(
         checkpoint = CheckpointFile(run.out / CHECKPOINT, print_, device=run.device)
         if resume and (code := run.finished(print_, checkpoint)) is not None:
             raise typer.Exit(code)
-        run.begin(_plan(study, settings, estimation, run.device), memory_bytes(study, settings))
+        needed = memory_bytes(study, settings)
+        if uncertainty:
+            needed = max(needed, most_uncertainty_bytes(study, settings))
+        run.begin(_plan(study, settings, estimation, run.device), needed)
         check_start(talk, checkpoint, resume=resume)
         with keeping(talk, checkpoint):
             result = _solve(talk, study, settings, estimation.method, checkpoint)
@@ -153,6 +160,10 @@ def joint(
         quality = checked.to_dict()
         if result.status is not Status.DIVERGED:
             quality["trust"] = trust_of(study, settings, result, quality=checked).to_dict()
+        if estimation.method is MethodName.SIMULTANEOUS and uncertainty is not False:
+            with keeping(talk, checkpoint):
+                result = how_sure(talk, run, study, settings, result, asked=uncertainty is True)
+            quality |= quality_rows(study, result)
         code = run.finish(
             result,
             quality=quality,

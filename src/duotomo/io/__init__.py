@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from duotomo.io.scan_hdf5 import write_scan
     from duotomo.io.scan_options import ScanOptions, Values
     from duotomo.io.study_file import read_study, write_study
+    from duotomo.io.uncertainty_files import SavedUncertainty
     from duotomo.io.visits import ScannedStudy, read_visits
     from duotomo.io.volume_file import read_volume, write_volume
     from duotomo.io.volume_pair import VolumePair, read_volume_pair
@@ -45,6 +46,7 @@ __all__ = [
     "LogSettings",
     "ResultFormat",
     "SavedResult",
+    "SavedUncertainty",
     "Scan",
     "ScanOptions",
     "ScannedStudy",
@@ -96,6 +98,7 @@ __getattr__, __dir__ = lazy_names(
         "scan_hdf5": ("write_scan",),
         "scan_options": ("ScanOptions", "Values"),
         "study_file": ("read_study", "write_study"),
+        "uncertainty_files": ("SavedUncertainty",),
         "visits": ("ScannedStudy", "read_visits"),
         "volume_file": ("read_volume", "write_volume"),
         "volume_pair": ("VolumePair", "read_volume_pair"),

@@ -19,9 +19,18 @@ from duotomo.io.durable import durable
 from duotomo.io.itk_writer import write_transform
 from duotomo.io.libraries import nibabel, pydicom, simpleitk
 from duotomo.io.paths import FileError
-from duotomo.io.result_format import ResultFormat, inverse_file, motion_file
+from duotomo.io.result_format import (
+    ResultFormat,
+    deviation_file,
+    inverse_file,
+    motion_file,
+    uncertainty_file,
+)
+from duotomo.io.uncertainty_files import write_deviations, write_summary
 from duotomo.io.volume_file import write_volume
+from duotomo.methods.motion_uncertainty import MotionUncertainty
 from duotomo.methods.result import Result
+from duotomo.methods.uncertainty_summary import UncertaintySummary, summaries_of
 from duotomo.transforms import Inverse, Motion
 from duotomo.transforms.inversion import InverseStatus
 
@@ -78,6 +87,8 @@ def result_files(
     moved = zip(result.motions, inverses, moving_grids, strict=True)
     for visit, (motion, inverse, grid) in enumerate(moved, start=2):
         files |= _motion_files(visit, motion, inverse, grid, result.grid, displacements)
+    for visit, summary in enumerate(summaries_of(result, moving_grids), start=2):
+        files |= _uncertainty_files(visit, result.uncertainties[visit - 2], summary, moving_grids[visit - 2])
     for kind in (ResultFormat.MHA, ResultFormat.NRRD):
         for name, volume in volumes.items() if kind in formats else ():
             grid = result.grids.get(name, result.grid)
@@ -119,6 +130,26 @@ def _motion_files(
             kind="displacement",
             about=f"how far that takes the voxels of visit {visit}, in mm, as vectors for ITK",
             write=partial(write_displacement, motion=motion, grid=moving_grid.coarsened_to(MOST_VECTORS)),
+        )
+    return files
+
+
+def _uncertainty_files(
+    visit: int, uncertainty: MotionUncertainty, summary: UncertaintySummary, moving_grid: VolumeGrid
+) -> dict[str, ResultFile]:
+    files = {
+        uncertainty_file(visit): ResultFile(
+            kind="uncertainty",
+            about=f"how sure the motion of visit {visit} is: {summary.words}",
+            write=partial(write_summary, summary=summary, visit=visit),
+        )
+    }
+    if uncertainty.is_known:
+        grid = moving_grid.coarsened_to(MOST_VECTORS)
+        files[deviation_file(visit)] = ResultFile(
+            kind="deviation",
+            about=f"the same at the voxels of visit {visit}: standard deviations along x, y and z, in mm",
+            write=partial(write_deviations, uncertainty=uncertainty, grid=grid),
         )
     return files
 

@@ -17,7 +17,15 @@ from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.paths import AnyPath, FileError
 from duotomo.io.result_files import HISTORY, README, VOLUME, ResultFile, result_files, write_text
-from duotomo.io.result_format import DRAWN, ResultFormat, inverse_file, motion_file, readme_text
+from duotomo.io.result_format import (
+    DRAWN,
+    ResultFormat,
+    deviation_file,
+    inverse_file,
+    motion_file,
+    readme_text,
+    uncertainty_file,
+)
 from duotomo.io.result_index import (
     INDEX,
     entry_of,
@@ -58,6 +66,8 @@ def write_result(
     beside: Beside | None = None,
 ) -> list[Path]:
     """Write volumes as NIfTI, motions and their inverses for ITK, the history, and what explains them.
+
+    Where a result has `uncertainties`, how sure its motions are is written too.
 
     `README.txt` says which file is what, `result.json` has all numbers and the SHA-256 of every file.
     Whenever this is killed, `read_result` gives the older result, if there was one, or this one.
@@ -126,7 +136,7 @@ def write_result(
         "applications": result.applications,
         "seconds": result.seconds,
         "motions": [
-            _described(visit, *pair)
+            {**_described(visit, *pair), **_how_sure(visit, files)}
             for visit, pair in enumerate(zip(result.motions, inverses, strict=True), start=2)
         ],
         "quality": dict(quality or {}),
@@ -250,6 +260,14 @@ def _described(visit: int, motion: Motion, inverse: Inverse) -> dict[str, Any]:
     if motion.transform.n_params <= FEW:
         described["physical"] = plain(motion.physical())
     return described
+
+
+def _how_sure(visit: int, files: Mapping[str, ResultFile]) -> dict[str, Any]:
+    """Return where it is written how sure a motion is, if that is known or was asked for."""
+    file, deviations = uncertainty_file(visit), deviation_file(visit)
+    if file not in files:
+        return {}
+    return {"uncertainty": {"file": file, "map": deviations if deviations in files else None}}
 
 
 def plain(value: Any) -> Any:

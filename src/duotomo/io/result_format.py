@@ -37,9 +37,20 @@ def inverse_file(visit: int) -> str:
     return f"reference_to_visit_{visit}.tfm"
 
 
+def uncertainty_file(visit: int) -> str:
+    """Return the name of the file that says how sure the motion of a visit is."""
+    return f"visit_{visit}_uncertainty.json"
+
+
+def deviation_file(visit: int) -> str:
+    """Return the name of the image of standard deviations beside it."""
+    return f"visit_{visit}_uncertainty.nii.gz"
+
+
 _OURS = re.compile(
     r"(volume|visit_\d+(_registered)?)\.(nii\.gz|mha|nrrd|dcm)"
     r"|visit_\d+_to_reference(\.tfm|\.dcm|_displacement\.nii\.gz)|reference_to_visit_\d+\.tfm"
+    r"|visit_\d+_uncertainty\.(json|nii\.gz)"
     r"|history\.csv|README\.txt|settings\.toml|three_views\.png|report\.html"
     r"|(transform|displacement)_\d+\.(tfm|nii\.gz)"
 )

@@ -18,6 +18,7 @@ from duotomo.io.paths import AnyPath, FileError, reason
 from duotomo.io.result_files import VOLUME
 from duotomo.io.result_index import INDEX, checked, name_of, notes_of, read_index
 from duotomo.io.staging import staged
+from duotomo.io.uncertainty_files import SavedUncertainty, read_uncertainty
 from duotomo.io.volume_file import read_volume
 from duotomo.methods.result import Result
 from duotomo.solvers import Status
@@ -31,6 +32,8 @@ class SavedResult(Result):
     ----------
     method, grid, volume, others, grids, motions, status, reason, applications, seconds, history
         Those of `Result`.
+    uncertainties
+        Always empty: of a covariance, files have what it means in millimetres.
     models : tuple of str
         Names of the transform classes of the method's own motions. `motions` are as the ITK files have them:
         they move points as the method's own did.
@@ -44,6 +47,8 @@ class SavedResult(Result):
         Checks of the result, as `duotomo.methods.Quality` names them; empty if none were made.
     notes : tuple of str
         What a reader should know of the files.
+    saved_uncertainties : tuple of SavedUncertainty
+        How sure each motion is; empty if that was not computed.
     """
 
     models: tuple[str, ...]
@@ -52,6 +57,7 @@ class SavedResult(Result):
     versions: dict[str, str]
     quality: dict[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
+    saved_uncertainties: tuple[SavedUncertainty, ...] = field(default=(), repr=False)
 
     def _model_names(self) -> tuple[str, ...]:
         return self.models
@@ -126,6 +132,9 @@ def _read(folder: Path, index: dict[str, Any], but: Collection[str]) -> SavedRes
             versions=index["versions"],
             quality=index["quality"],
             notes=notes_of(index),
+            saved_uncertainties=tuple(
+                _uncertainty(one["uncertainty"], paths) for one in motions if one.get("uncertainty")
+            ),
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, FileError):
@@ -133,6 +142,10 @@ def _read(folder: Path, index: dict[str, Any], but: Collection[str]) -> SavedRes
         raise FileError(
             f"expected {INDEX} as write_result wrote it; got: {reason(error)}. Restore it."
         ) from error
+
+
+def _uncertainty(files: Mapping[str, Any], paths: Mapping[str, Path]) -> SavedUncertainty:
+    return read_uncertainty(paths[files["file"]], paths[files["map"]] if files.get("map") else None)
 
 
 def _check_grid(stated: VolumeGrid, found: VolumeGrid) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from duotomo.io.paths import FileError
 from duotomo.methods.settings_schema import schema_fault
 from duotomo.solvers import Status
+from duotomo.transforms.transform import FEW_PARAMS
 
 MOST_VOXELS = 2**36
 """Of a grid: a breast at 0.02 mm."""
@@ -54,11 +55,17 @@ class _File(_Schema):
     size: Count | None = None
 
 
+class _UncertaintyFiles(_Schema):
+    file: FileName
+    map: FileName | None = None
+
+
 class _Motion(_Schema):
     visit: Annotated[int, Field(ge=2, le=MOST_VISITS)]
     file: FileName
     model: Annotated[str, Field(max_length=200)]
     params: Annotated[list[float], Field(max_length=MOST_PARAMS)]
+    uncertainty: _UncertaintyFiles | None = None
 
 
 class ResultSchema(_Schema):
@@ -76,6 +83,48 @@ class ResultSchema(_Schema):
     settings: dict[str, Any]
     versions: dict[str, Words]
     files: Annotated[dict[FileName, _File], Field(max_length=MOST_FILES)]
+
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_Length = Annotated[float, Field(ge=0, le=1e6)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Spread(_Schema):
+    median_mm: _Length
+    upper_mm: _Length
+
+
+class _LeastDetermined(_Schema):
+    words: Annotated[str, Field(max_length=200)]
+    deviation_mm: _Length
+    share: _Share
+
+
+class UncertaintySchema(_Schema):
+    """`visit_2_uncertainty.json`."""
+
+    format: Literal["duotomo uncertainty"]
+    version: Literal[1]
+    visit: Annotated[int, Field(ge=2, le=MOST_VISITS)]
+    model: Annotated[str, Field(max_length=200)]
+    form: Annotated[str, Field(max_length=40)]
+    reason: Words
+    n_params: Annotated[int, Field(ge=1, le=MOST_PARAMS)]
+    n_modes: Annotated[int, Field(ge=0, le=MOST_PARAMS)]
+    covariance: Annotated[list[list[_Finite]], Field(min_length=1, max_length=FEW_PARAMS)] | None
+    n_points: Count
+    determined: _Share
+    in_plane: _Spread | None
+    in_depth: _Spread | None
+    least_determined: Annotated[list[_LeastDetermined], Field(max_length=100)]
+
+    @model_validator(mode="after")
+    def _square(self) -> Self:
+        rows = self.covariance
+        if rows is not None and {len(rows), *map(len, rows)} != {self.n_params}:
+            raise ValueError(f"a covariance of {self.n_params} rows and columns")
+        return self
 
 
 class StateSchema(_Schema):

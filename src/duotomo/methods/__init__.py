@@ -19,6 +19,8 @@ from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study, Visit
 from duotomo.methods.trust import Trust, trust_of
 from duotomo.methods.uncertainty import uncertainty_of
+from duotomo.methods.uncertainty_cost import UncertaintyCost, uncertainty_cost
+from duotomo.methods.uncertainty_summary import UncertaintySummary, summaries_of
 from duotomo.methods.updates import Estimates, averaged, replaced, symmetric
 
 __all__ = [
@@ -38,6 +40,8 @@ __all__ = [
     "State",
     "Study",
     "Trust",
+    "UncertaintyCost",
+    "UncertaintySummary",
     "Visit",
     "averaged",
     "iterative",
@@ -51,8 +55,10 @@ __all__ = [
     "settings_from_dict",
     "settings_to_dict",
     "simultaneous",
+    "summaries_of",
     "symmetric",
     "trust_of",
+    "uncertainty_cost",
     "uncertainty_of",
     "with_known_motion",
     "with_visits_alone",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,6 +14,9 @@ from duotomo.methods.study import Study
 from duotomo.notebook import Picture
 from duotomo.solvers import Status, Step
 from duotomo.transforms import Motion
+
+if TYPE_CHECKING:
+    from duotomo.methods.motion_uncertainty import MotionUncertainty
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,6 +47,8 @@ class Result:
         Of computing.
     history : tuple of Step
         Every step.
+    uncertainties : tuple of MotionUncertainty
+        How sure each motion is, as `uncertainty_of` returns them; empty unless that was asked for.
     """
 
     method: str
@@ -56,6 +62,7 @@ class Result:
     applications: int
     seconds: float
     history: tuple[Step, ...] = field(repr=False)
+    uncertainties: tuple[MotionUncertainty, ...] = field(default=(), repr=False)
 
     @classmethod
     def of_state(

@@ -25,6 +25,7 @@ from duotomo.report.page_volumes import (
     PageVolumes,
     nifti_gzip,
     page_deformation,
+    page_deviations,
     page_volumes,
     registered_name,
     title_of,
@@ -159,7 +160,14 @@ def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any]
         blocks.append(_block(element, found.packed()))
         lattice = {"shape": found.shape, "spacing": found.spacing_mm, "first": found.first_mm}
         of, title = registered_name(number + 2), f"visit {number + 2}"
-        deformations.append({"of": of, "title": title, "lattice": lattice, "element": element})
+        known = saved.saved_uncertainties[number : number + 1]
+        packed = page_deviations(known[0], found) if known else None
+        deviations = None if packed is None else f"deviations-{number}"
+        if packed is not None:
+            blocks.append(_block(f"deviations-{number}", packed))
+        deformations.append(
+            {"of": of, "title": title, "lattice": lattice, "element": element, "deviations": deviations}
+        )
     grid = shown.grid
     first = [low + d / 2 for low, d in zip(grid.low_mm, grid.spacing_mm, strict=True)]
     described = {

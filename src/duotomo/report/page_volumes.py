@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
-from duotomo.io import SavedResult
+from duotomo.geometry.frame import world_to_voxel
+from duotomo.io import SavedResult, SavedUncertainty
 from duotomo.io.libraries import nibabel
 from duotomo.io.patient_frame import ras_affine
 from duotomo.transforms import Motion, Translation, invert_points
@@ -229,3 +230,20 @@ def page_deformation(motion: Motion, grid: VolumeGrid) -> PageDeformation:
         first_mm=(grid.low_mm[2], grid.low_mm[1], grid.low_mm[0]),
         fields=fields.reshape(4, *counts).float().numpy(),
     )
+
+
+def page_deviations(known: SavedUncertainty, deformation: PageDeformation) -> bytes | None:
+    """Return the standard deviations of a motion at the points of its deformation's lattice, compressed.
+
+    (3, z, y, x), float32, little-endian: along x, y and z, in mm, where the point of the moving frame lies
+    that is seen there. NaN where the motion is not determined or has no inverse; None without a map.
+    """
+    if known.map_mm is None or known.grid is None:
+        return None
+    before = deformation.fields[:3].reshape(3, -1).T
+    index = np.rint(world_to_voxel(known.grid, np.nan_to_num(before.astype(np.float64))))
+    # Beyond the map, what is nearest of it.
+    z, y, x = np.clip(index, 0, np.array(known.grid.shape) - 1).astype(np.int64).T
+    values = known.map_mm.numpy()[:, z, y, x].copy()
+    values[:, np.isnan(before).any(axis=1)] = np.nan
+    return gzip.compress(values.astype("<f4").tobytes(), mtime=0)

@@ -114,6 +114,9 @@ def quality_checks(index: Mapping[str, Any]) -> list[CheckLine]:
         if mean is not None and most is not None:
             words = f"Visit {visit} moved by {mean:.1f} mm on average, {most:.1f} mm at most."
             checks.append(CheckLine(verdict=NOTE, words=words))
+    for visit, row in enumerate(quality.get("uncertainty") or [], start=2):
+        words = f"How sure the motion of visit {visit} is: {row.get('words', 'not known')}"
+        checks.append(CheckLine(verdict=NOTE, words=words if words.endswith(".") else f"{words}."))
     return checks
 
 

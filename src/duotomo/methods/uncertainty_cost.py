@@ -1,0 +1,162 @@
+"""What it costs to tell how sure a motion is: counted in projections, and in bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from duotomo.methods.detector_filter import voxel_shadow
+from duotomo.methods.memory import PROJECTIONS, VOLUMES
+from duotomo.methods.result import Result
+from duotomo.methods.settings import Settings
+from duotomo.methods.study import Study
+from duotomo.methods.uncertainty import BATCH_BYTES, N_EXTRA, N_MODES, level_factors
+from duotomo.transforms import Motion
+from duotomo.transforms.transform import FEW_PARAMS
+
+PER_PARAM = 45
+"""Projector applications that one of few parameters needs, about."""
+
+PER_MODE = 60
+"""The same of a direction of many parameters."""
+
+PER_SOLVE, MOST_AT_ONCE, HELD = 12, 48, 20
+"""Volumes that a batch is chosen for, solves in it at most, and volumes that each was measured to hold."""
+
+AFFORDABLE = 0.5
+"""Share of the cost of a run up to which telling how sure its motion is comes unasked on a CPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UncertaintyCost:
+    """What `uncertainty_of` costs, about.
+
+    Parameters
+    ----------
+    applications : float
+        Of projectors or adjoints, in units of those at full resolution.
+    share : float
+        Of what the run cost; infinite where its history does not tell.
+    seconds : float
+        As long as the run took for as many; infinite where its history does not tell.
+    n_bytes : int
+        Peak memory of the arrays.
+    """
+
+    applications: float
+    share: float
+    seconds: float
+    n_bytes: int
+
+    @property
+    def is_affordable(self) -> bool:
+        """Whether it adds little to what the run took."""
+        return self.share < AFFORDABLE
+
+
+def uncertainty_cost(study: Study, settings: Settings, result: Result) -> UncertaintyCost:
+    """Estimate what `uncertainty_of` costs, from what the run did.
+
+    Few parameters need about 45 applications each, at the resolution of the result. Control points need
+    about 500 solves of 60 applications, on voxels that are twice as large: one costs an eighth there.
+
+    Parameters
+    ----------
+    study : Study
+        The visits.
+    settings : Settings
+        Of the run.
+    result : Result
+        Of it, with its history.
+
+    Returns
+    -------
+    UncertaintyCost
+        An estimate.
+    """
+    n_params = sum(motion.transform.n_params for motion in result.motions)
+    n_first, n_modes = (min(n, n_params) for n in (N_MODES + N_EXTRA, N_MODES))
+    solves = PER_PARAM * n_params if n_params <= FEW_PARAMS else PER_MODE * (n_first + n_modes)
+    applications = solves / math.prod(level_factors(study, result.motions))
+    run = _applications_of(settings, result)
+    return UncertaintyCost(
+        applications=applications,
+        share=applications / run if run > 0 else math.inf,
+        seconds=applications * result.seconds / run if run > 0 else math.inf,
+        n_bytes=uncertainty_bytes(study, result.motions),
+    )
+
+
+def uncertainty_bytes(study: Study, motions: Sequence[Motion]) -> int:
+    """Estimate the peak memory of the arrays of `uncertainty_of`.
+
+    Of each of K directions, parameters or modes, the changes of the rays and of the volume are kept, twice
+    while they are put together; and M are solved at once, each with 20 volumes and 3 copies of its rays:
+    `b ((24 + 4 K + 20 M) N + (8 + 3 K + 3 M) R)`.
+
+    Parameters
+    ----------
+    study : Study
+        The visits.
+    motions : sequence of Motion
+        Of each moving visit: only their models count.
+
+    Returns
+    -------
+    int
+        Bytes.
+    """
+    n_params = sum(motion.transform.n_params for motion in motions)
+    n_kept = n_params if n_params <= FEW_PARAMS else min(N_MODES, n_params)
+    factors = level_factors(study, motions)
+    grids = [study.grid_of(visit).coarsen(factors) for visit in study.visits]
+    n_voxels = max(grid.n_voxels for grid in grids)
+    n_rays = 0
+    for visit, grid in zip(study.visits, grids, strict=True):
+        shadow = (max(1, math.floor(edge)) for edge in voxel_shadow(visit.acquisition, grid))
+        n_rays += visit.projections.numel() // math.prod(shadow)
+    size = study.reference.projections.element_size()
+    n_batch = min(n_kept, MOST_AT_ONCE, max(1, BATCH_BYTES // (PER_SOLVE * n_voxels * size)))
+    numbers = (VOLUMES + 4 * n_kept + HELD * n_batch) * n_voxels
+    numbers += (PROJECTIONS + 3 * (n_kept + n_batch)) * n_rays
+    # The factor of the prior, and the modes, in float64.
+    lattice = 0 if n_params <= FEW_PARAMS else 8 * (2 * N_MODES * n_params + 2 * (n_params // 3) ** 2)
+    return numbers * size + lattice
+
+
+def most_uncertainty_bytes(study: Study, settings: Settings) -> int:
+    """Estimate the same before a run, for the larger of the models that it may end with.
+
+    Parameters
+    ----------
+    study : Study
+        The visits.
+    settings : Settings
+        Of the run.
+
+    Returns
+    -------
+    int
+        Bytes; 0 if no motion is estimated.
+    """
+    found = []
+    for stages in (settings.stages, settings.stiffer):
+        models = [stage.model for stage in stages if stage.model is not None]
+        if models:
+            transforms = [models[-1](study.grid_of(visit)) for visit in study.moving]
+            found.append(uncertainty_bytes(study, [Motion(one, one.identity()) for one in transforms]))
+    return max(found, default=0)
+
+
+def _applications_of(settings: Settings, result: Result) -> float:
+    """Return the applications of a run, in units of those at full resolution."""
+    bends = any(motion.transform.control_spacing_mm is not None for motion in result.motions)
+    stages = settings.stages if bends or not settings.stiffer else settings.stiffer
+    total = 0.0
+    steps = [(0, 0), *((step.stage, step.applications) for step in result.history)]
+    for (_, before), (stage, after) in pairwise(steps):
+        factors = stages[min(stage, len(stages) - 1)].coarsen
+        total += max(0, after - before) / math.prod(factors)
+    return total
