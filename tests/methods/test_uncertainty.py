@@ -10,7 +10,6 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.methods import MotionUncertainty, Result, Settings, Study, uncertainty_of
-from duotomo.methods import uncertainty as module
 from duotomo.methods.motion_prior import MotionPrior
 from duotomo.methods.motion_uncertainty import quantile
 from duotomo.methods.preconditioner import motion_curvatures
@@ -130,14 +129,12 @@ def test_samples_have_the_covariance(affine: MotionUncertainty) -> None:
     torch.testing.assert_close(found, affine.deviation_mm(CENTERS), rtol=0.1, atol=1e-4)
 
 
-def test_control_points_as_a_dense_matrix(
-    visits: Study, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_control_points_as_a_dense_matrix(visits: Study, settings: Settings) -> None:
     """With all directions, the reduction to the dominant ones changes nothing."""
     result = solved(visits, BSpline.shaped((4, 4, 4))(GRID))
-    monkeypatch.setattr(module, "N_MODES", 192)
-    found = uncertainty_of(visits, settings, result, form="laplace", tolerance=1e-4, n_steps=100)[0]
-    profiled, problem = profiled_curvature(visits, settings, result, tolerance=1e-4, n_steps=100)
+    fine = {"tolerance": 1e-4, "n_steps": 100}
+    found = uncertainty_of(visits, settings, result, form="laplace", n_modes=192, **fine)[0]
+    profiled, problem = profiled_curvature(visits, settings, result, **fine)
     units = torch.eye(profiled.n_params, dtype=torch.float64)
     curvature = profiled.products(units)
     diagonals = [one.diagonal for one in motion_curvatures(problem.misfit, profiled.volume, profiled.params)]

@@ -196,23 +196,26 @@ class MotionUncertainty:
         Returns
         -------
         torch.Tensor
-            (...), bool: whether there is structure within a quarter of the distance of control points, and
+            (...), bool: whether there is structure near, by a seventh of the distance of control points, and
             the data take away half of the prior's variance, along every axis. Elsewhere the motion follows
             from smoothness alone. True everywhere for a model without control points.
         """
-        shape = xyz_mm.shape[:-1]
-        if not self.is_known:
-            return torch.zeros(shape, dtype=torch.bool)
-        if self.prior is None or self.learnt is None:
-            return torch.ones(shape, dtype=torch.bool)
         points = xyz_mm.reshape(-1, 3).double().cpu()
+        found = self._is_learnt(points)
+        if self.structure is not None:
+            found &= self.structure.at(points) > SEEN
+        return found.reshape(xyz_mm.shape[:-1])
+
+    def _is_learnt(self, points: torch.Tensor) -> torch.Tensor:
+        """Return where the data take away half of the prior's variance, along every axis, (point,)."""
+        if not self.is_known:
+            return torch.zeros(len(points), dtype=torch.bool)
+        if self.prior is None or self.learnt is None:
+            return torch.ones(len(points), dtype=torch.bool)
         along = self._along(points)
         taken = torch.einsum("pik,kl,pil->pi", along, self.learnt, along)
         left = 1 - taken / self.prior.variance_mm2(points)[:, None].clamp(min=1e-30)
-        found = left.amax(dim=1) < DETERMINED
-        if self.structure is not None:
-            found &= self.structure.at(points) > SEEN
-        return found.reshape(shape)
+        return left.amax(dim=1) < DETERMINED
 
     def ellipsoids_mm(self, xyz_mm: torch.Tensor, level: float = 0.95) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the ellipsoids that hold where points truly go with some probability.
@@ -249,18 +252,17 @@ class MotionUncertainty:
         """
         z, y, x = (max(1, round(MAP_MM / mm)) for mm in grid.spacing_mm)
         coarse = grid.coarsen((z, y, x))
-        points = MatrixMap(matrix=index_matrix(coarse)[:3]).points(voxels(coarse.shape)).reshape(-1, 3)
-        values = self.deviation_mm(points)
-        values[~self.is_determined(points)] = math.nan
-        field_mm = values.T.reshape(3, *coarse.shape).float()
-        shown = torch.nn.functional.interpolate(field_mm[None], size=grid.shape, mode="nearest-exact")[0]
-        smooth = torch.nn.functional.interpolate(
-            field_mm.nan_to_num(0.0)[None], size=grid.shape, mode="trilinear"
-        )[0]
-        weight = torch.nn.functional.interpolate(
-            (~field_mm.isnan()).float()[None], size=grid.shape, mode="trilinear"
-        )[0]
-        return torch.where(shown.isnan(), math.nan, smooth / weight.clamp(min=1e-6))
+        points = _centers_mm(coarse)
+        field_mm = self.deviation_mm(points).T.reshape(3, *coarse.shape).float()
+        result = torch.nn.functional.interpolate(field_mm[None], size=grid.shape, mode="trilinear")[0]
+        seen = self._is_learnt(points).reshape(coarse.shape)
+        seen = torch.nn.functional.interpolate(
+            seen[None, None].float(), size=grid.shape, mode="nearest-exact"
+        )
+        seen = seen[0, 0] > 0
+        if self.structure is not None:
+            seen &= self.structure.at(_centers_mm(grid)).reshape(grid.shape) > SEEN
+        return torch.where(seen, result, math.nan)
 
     @torch.no_grad()
     def least_determined(self, xyz_mm: torch.Tensor, n: int = 3) -> list[LeastDetermined]:
@@ -337,6 +339,11 @@ class MotionUncertainty:
             for mode in self.modes.T
         ]
         return torch.stack(moved, dim=-1)
+
+
+def _centers_mm(grid: VolumeGrid) -> torch.Tensor:
+    """Return the centres of all voxels, (voxel, xyz)."""
+    return MatrixMap(matrix=index_matrix(grid)[:3]).points(voxels(grid.shape)).reshape(-1, 3)
 
 
 def quantile(level: float) -> float:

@@ -145,10 +145,6 @@ class ProfiledCurvature:
         rows = [visit.misfit.residual(warped(warp, self._shown)).flatten() for visit, _, warp in self._visits]
         return torch.cat(rows)
 
-    def moved(self) -> list[torch.Tensor]:
-        """Return the volume as each moving visit sees it, (z, y, x)."""
-        return [warped(warp, self._shown) for _, _, warp in self._visits if warp is not None]
-
     def split(self, rays: torch.Tensor) -> list[torch.Tensor]:
         """Return rays in a row as those of each visit, (..., view, v, u)."""
         shapes = [visit.misfit.data.shape for visit, _, _ in self._visits]

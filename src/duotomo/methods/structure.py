@@ -8,7 +8,7 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 
-WIDTH = 0.25
+WIDTH = 0.15
 """Of the window that slopes are summed over, a standard deviation, in distances of control points."""
 
 STRONG = 0.95

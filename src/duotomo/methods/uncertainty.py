@@ -89,6 +89,7 @@ def uncertainty_of(
     form: Form = "sandwich",
     tolerance: float = TOLERANCE,
     n_steps: int = N_STEPS,
+    n_modes: int = N_MODES,
     on_part: OnPart | None = None,
 ) -> tuple[MotionUncertainty, ...]:
     """Return how sure the motions of a result are.
@@ -118,6 +119,8 @@ def uncertainty_of(
         weights stand for.
     tolerance, n_steps
         Of the solves for the volume, as for `ProfiledCurvature`.
+    n_modes : int
+        Directions that more than 64 parameters are reduced to.
     on_part : callable, optional
         Hears of every batch of solves.
 
@@ -134,7 +137,7 @@ def uncertainty_of(
     profiled, problem = profiled_curvature(study, settings, result, tolerance=tolerance, n_steps=n_steps)
     if few:
         return _of_few(problem, profiled, result, form, on_part)
-    return _of_many(problem, profiled, result, form, on_part)
+    return _of_many(study, problem, profiled, result, form, n_modes, on_part)
 
 
 def profiled_curvature(
@@ -220,12 +223,18 @@ def covariance_of_few(
 
 
 def _of_many(
-    problem: Problem, profiled: ProfiledCurvature, result: Result, form: Form, on_part: OnPart | None
+    study: Study,
+    problem: Problem,
+    profiled: ProfiledCurvature,
+    result: Result,
+    form: Form,
+    n_modes: int,
+    on_part: OnPart | None,
 ) -> tuple[MotionUncertainty, ...]:
     curvatures = motion_curvatures(problem.misfit, profiled.volume, profiled.params)
     bending = problem.bending([one.diagonal for one in curvatures])
     priors = [MotionPrior(one.transform, own) for one, own in zip(result.motions, bending, strict=True)]
-    n_first, n_modes = (min(n, profiled.n_params) for n in (N_MODES + N_EXTRA, N_MODES))
+    n_first, n_modes = (min(n, profiled.n_params) for n in (n_modes + N_EXTRA, n_modes))
     first = second = None
     if on_part is not None:
         first = partial(_shifted, on_part, 0, n_first + n_modes)
@@ -242,8 +251,11 @@ def _of_many(
     else:
         share = SMOOTHNESS
         core = inverse @ parts.meat @ inverse + share * (inverse @ inverse - eye)
-    moved = zip(profiled.moved(), problem.level.grids[1:], result.motions, strict=True)
-    structures = [Structure.of(volume, grid, _spacing_mm(motion)) for volume, grid, motion in moved]
+    structures = []
+    for visit, motion in zip(study.moving, result.motions, strict=True):
+        grid = study.grid_of(visit)
+        moved = motion.warp(result.grid, grid)(result.volume)
+        structures.append(Structure.of(moved, grid, _spacing_mm(motion)))
     own_modes = modes.split_with_sizes(profiled.sizes, dim=1)
     rows = zip(result.motions, priors, own_modes, structures, strict=True)
     return tuple(
