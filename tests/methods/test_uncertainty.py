@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.methods import MotionUncertainty, Result, Settings, Study, uncertainty_of
+from duotomo.methods import MotionUncertainty, Priors, Result, Settings, Study, bootstrap, uncertainty_of
 from duotomo.methods.motion_prior import MotionPrior
 from duotomo.methods.motion_uncertainty import quantile
 from duotomo.methods.preconditioner import motion_curvatures
@@ -129,6 +129,7 @@ def test_samples_have_the_covariance(affine: MotionUncertainty) -> None:
     torch.testing.assert_close(found, affine.deviation_mm(CENTERS), rtol=0.1, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_control_points_as_a_dense_matrix(visits: Study, settings: Settings) -> None:
     """With all directions, the reduction to the dominant ones changes nothing."""
     result = solved(visits, BSpline.shaped((4, 4, 4))(GRID))
@@ -208,6 +209,21 @@ def test_no_numbers_that_look_sure(why: str, visits: Study, settings: Settings) 
     assert not found.is_determined(CENTERS).any()
     assert found.least_determined(CENTERS) == []
     assert bool(found.map_mm(GRID).isnan().all())
+
+
+def test_solved_again_and_again_it_varies_as_much(visits: Study, settings: Settings) -> None:
+    # Without total variation, which is no parabola on the scale of the noise.
+    settings = replace(settings, priors=Priors(total_variation=0.0, nonnegativity=0.0))
+    result = solved(visits, Affine(GRID))
+    white = uncertainty_of(visits, settings, result, form="noise", tolerance=1e-3, n_steps=40)[0]
+    drawn = bootstrap(visits, settings, result, 12, n_steps=40)[0]
+    ratio = drawn.deviation_mm(CENTERS) / white.deviation_mm(CENTERS)
+    # Deviations of 12 draws are known to 20 %, and the volume that noise alone determines is never finished.
+    assert 0.4 < float(ratio.min()) <= float(ratio.max()) < 2.0
+    with pytest.raises(DuotomoError, match="n_draws"):
+        bootstrap(visits, settings, result, 1)
+    unfinished = replace(result, status=Status.STEP_LIMIT)
+    assert not bootstrap(visits, settings, unfinished, 2)[0].is_known
 
 
 def test_progress_is_heard(visits: Study, settings: Settings) -> None:

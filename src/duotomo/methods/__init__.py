@@ -1,5 +1,6 @@
 """Sequential, iterative and simultaneous reconstruction and registration of a study."""
 
+from duotomo.methods.bootstrap import bootstrap
 from duotomo.methods.comparison import with_visits_alone
 from duotomo.methods.iterative import iterative
 from duotomo.methods.memory import memory_bytes
@@ -44,6 +45,7 @@ __all__ = [
     "UncertaintySummary",
     "Visit",
     "averaged",
+    "bootstrap",
     "iterative",
     "memory_bytes",
     "observability",

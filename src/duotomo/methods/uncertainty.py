@@ -130,9 +130,9 @@ def uncertainty_of(
         Of each moving visit. Without numbers, but with a reason, where the run did not converge, where a
         motion folds, and where the curvature is singular.
     """
-    why = _refused(study, result)
-    if why is not None or not result.motions:
-        return tuple(MotionUncertainty.none(motion, _sentence(why, result)) for motion in result.motions)
+    reason = refusal(study, result)
+    if reason or not result.motions:
+        return tuple(MotionUncertainty.none(motion, reason) for motion in result.motions)
     few = sum(motion.transform.n_params for motion in result.motions) <= FEW_PARAMS
     profiled, problem = profiled_curvature(study, settings, result, tolerance=tolerance, n_steps=n_steps)
     if few:
@@ -174,19 +174,14 @@ def level_factors(study: Study, motions: Sequence[Motion]) -> Factors:
     return coarsening(study.grid, max(2 * max(study.grid.spacing_mm), finest_mm))
 
 
-def _refused(study: Study, result: Result) -> Why | None:
+def refusal(study: Study, result: Result) -> str:
+    """Return why nothing can be said of the motions of a result; empty if something can."""
     if result.status is not Status.CONVERGED or result.grid != study.grid:
-        return Why.NOT_CONVERGED
+        return f"{Why.NOT_CONVERGED.value} {result.reason}"
     for visit, motion in zip(study.moving, result.motions, strict=True):
         if float(motion.determinants(study.grid_of(visit).coarsen((4, 4, 4))).min()) < LEAST_VOLUME:
-            return Why.FOLDED
-    return None
-
-
-def _sentence(why: Why | None, result: Result) -> str:
-    if why is None:
-        return ""
-    return f"{why.value} {result.reason}" if why is Why.NOT_CONVERGED else why.value
+            return Why.FOLDED.value
+    return ""
 
 
 def _of_few(
@@ -217,7 +212,7 @@ def covariance_of_few(
         return None
     inverse: torch.Tensor = ((vectors / values) @ vectors.T) * scale[:, None] * scale
     if form == "laplace":
-        return inverse
+        return _unit(problem.level) * inverse
     covariance: torch.Tensor = inverse @ parts.meat @ inverse
     return covariance
 
@@ -244,12 +239,13 @@ def _of_many(
     # In units of the prior, S is I + U T U^T; outside of U the prior stands.
     eye = torch.eye(n_modes, dtype=torch.float64)
     inverse = torch.linalg.inv(eye + parts.curvature)
+    unit = _unit(problem.level)
     if form == "laplace":
-        share, core = 1.0, inverse - eye
+        share, core = unit, unit * (inverse - eye)
     elif form == "noise":
         share, core = 0.0, inverse @ parts.meat @ inverse
     else:
-        share = SMOOTHNESS
+        share = SMOOTHNESS * unit
         core = inverse @ parts.meat @ inverse + share * (inverse @ inverse - eye)
     structures = []
     for visit, motion in zip(study.moving, result.motions, strict=True):
@@ -327,11 +323,23 @@ class _Parts:
         columns_rays = torch.cat(rays)
         white = _gram(columns_rays, columns_rays)
         of_priors = _gram(torch.cat(volumes), torch.cat(priors))
-        meat = white
+        meat = _noise_meat(level, profiled, columns_rays)
         if form == "sandwich":
             of_blocks = _block_meat(level, profiled, columns_rays)
             meat = BLOCKS[number] * of_blocks + SPECTRUM[number] * _spectral_meat(profiled, columns_rays)
         return cls(curvature=white + (of_priors + of_priors.T) / 2, meat=meat)
+
+
+def _noise_meat(level: Level, profiled: ProfiledCurvature, rays: torch.Tensor) -> torch.Tensor:
+    """Return the covariance of the slopes for white noise: that of each visit, or 1 with weights."""
+    parts = [part.flatten(1) for part in profiled.split(rays)]
+    grams = [noise**2 * _gram(part, part) for part, noise in zip(parts, level.noises, strict=True)]
+    return torch.stack(grams).sum(dim=0)
+
+
+def _unit(level: Level) -> float:
+    """Return the variance that a misfit of 1/2 stands for: 1 with weights, that of the noise without."""
+    return sum(noise**2 for noise in level.noises) / len(level.noises)
 
 
 def _block_meat(level: Level, profiled: ProfiledCurvature, rays: torch.Tensor) -> torch.Tensor:
