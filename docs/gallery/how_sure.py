@@ -54,7 +54,9 @@ def _draw(path: Path, grid: VolumeGrid, moved: torch.Tensor, found: MotionUncert
     extent = (x - half, x + half, y - half, y + half)
     figure = Figure(figsize=(9.6, 3.4), layout="constrained")
     panels = figure.subplots(1, 3)
-    panels[0].imshow(moved[middle], cmap="gray", origin="lower", extent=extent, vmax=0.6 * float(moved.max()))
+    panels[0].imshow(
+        moved[middle].numpy(), cmap="gray", origin="lower", extent=extent, vmax=0.6 * float(moved.max())
+    )
     in_plane = ((values[0].square() + values[1].square()) / 2).sqrt()
     most = float(values[~values.isnan()].quantile(0.95))
     titles = ("moving visit", "deviation in plane, mm", "deviation in depth, mm")
@@ -62,7 +64,9 @@ def _draw(path: Path, grid: VolumeGrid, moved: torch.Tensor, found: MotionUncert
         panel.set(title=title, xlabel="x, mm", ylabel="y, mm")
         panel.set_facecolor("0.8")
     for panel, shown in ((panels[1], in_plane), (panels[2], values[2])):
-        image = panel.imshow(shown[middle], cmap="viridis", origin="lower", extent=extent, vmin=0, vmax=most)
+        image = panel.imshow(
+            shown[middle].numpy(), cmap="viridis", origin="lower", extent=extent, vmin=0, vmax=most
+        )
         figure.colorbar(image, ax=panel, shrink=0.8)
     figure.savefig(path, format="png", dpi=110, metadata={"Software": None})
 
