@@ -94,8 +94,8 @@ def sure(motion: Motion, *, up_to_x_mm: float = math.inf) -> MotionUncertainty:
         def deviation_mm(self, xyz_mm: torch.Tensor) -> torch.Tensor:
             return torch.tensor([0.2, 0.2, 1.1], dtype=torch.float64).expand(xyz_mm.shape).clone()
 
-        def is_determined(self, xyz_mm: torch.Tensor) -> torch.Tensor:
-            return xyz_mm[..., 0] < up_to_x_mm
+        def _is_learnt(self, points: torch.Tensor) -> torch.Tensor:
+            return points[..., 0] < up_to_x_mm
 
     n = len(motion.params)
     modes = torch.zeros(n, 1, dtype=torch.float64)
