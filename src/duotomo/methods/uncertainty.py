@@ -59,8 +59,8 @@ _FFTS = 32
 _SLAB = 65536
 """Columns that are taken to float64 at once."""
 
-BATCH_BYTES = 256 * 2**20
-"""Memory of a batch of volumes, about."""
+BATCH_BYTES, PER_SOLVE, MOST_AT_ONCE = 256 * 2**20, 12, 48
+"""Memory of a batch of solves, about; volumes of each that count in it; and solves at most."""
 
 LEAST_VOLUME = 0.05
 """Of what a motion leaves of a volume: below, it folds or nearly so."""
@@ -133,9 +133,8 @@ def uncertainty_of(
     reason = refusal(study, result)
     if reason or not result.motions:
         return tuple(MotionUncertainty.none(motion, reason) for motion in result.motions)
-    few = sum(motion.transform.n_params for motion in result.motions) <= FEW_PARAMS
     profiled, problem = profiled_curvature(study, settings, result, tolerance=tolerance, n_steps=n_steps)
-    if few:
+    if are_few(result.motions):
         return _of_few(problem, profiled, result, form, on_part)
     return _of_many(study, problem, profiled, result, form, n_modes, on_part)
 
@@ -150,10 +149,9 @@ def profiled_curvature(
 ) -> tuple[ProfiledCurvature, Problem]:
     """Return the curvature at a result, and the problem that it belongs to, on the level for its motions."""
     motions = result.motions
-    few = sum(motion.transform.n_params for motion in motions) <= FEW_PARAMS
     scales, coarsen = scales_of(study, settings.priors), level_factors(study, motions)
     # Edges know a motion without control points best, and so does the run that found it.
-    priors = replace(settings.priors, edges=0.0) if few else settings.priors
+    priors = replace(settings.priors, edges=0.0) if are_few(motions) else settings.priors
     level = level_of(study, coarsen, basis=settings.basis, priors=priors, scales=scales)
     moving = replace(priors, total_variation=MOVING * priors.total_variation)
     problem = Problem(level, [motion.transform for motion in motions], moving, scales)
@@ -162,10 +160,15 @@ def profiled_curvature(
     return ProfiledCurvature(problem, volume, params, tolerance=tolerance, n_steps=n_steps), problem
 
 
+def are_few(motions: Sequence[Motion]) -> bool:
+    """Return whether the parameters of all motions are so few that each is taken by itself."""
+    return sum(motion.transform.n_params for motion in motions) <= FEW_PARAMS
+
+
 def level_factors(study: Study, motions: Sequence[Motion]) -> Factors:
     """Return the factors of the level that a covariance is computed on."""
     spacings = [spacing for motion in motions if (spacing := motion.transform.control_spacing_mm) is not None]
-    if not spacings or sum(motion.transform.n_params for motion in motions) <= FEW_PARAMS:
+    if not spacings or are_few(motions):
         factor = 1
         while study.grid.n_voxels / factor**3 > MOST_VOXELS:
             factor += 1
@@ -190,13 +193,11 @@ def _of_few(
     covariance = covariance_of_few(problem, profiled, form, on_part)
     if covariance is None:
         return tuple(MotionUncertainty.none(motion, Why.SINGULAR.value) for motion in result.motions)
-    found, start = [], 0
-    for motion in result.motions:
-        own = slice(start, start + len(motion.params))
-        modes = torch.eye(profiled.n_params, dtype=torch.float64)[own]
-        found.append(MotionUncertainty(motion=motion, form=form, modes=modes, core=covariance))
-        start = own.stop
-    return tuple(found)
+    modes = torch.eye(profiled.n_params, dtype=torch.float64).split_with_sizes(profiled.sizes)
+    return tuple(
+        MotionUncertainty(motion=motion, form=form, modes=own, core=covariance)
+        for motion, own in zip(result.motions, modes, strict=True)
+    )
 
 
 def covariance_of_few(
@@ -323,16 +324,22 @@ class _Parts:
         columns_rays = torch.cat(rays)
         white = _gram(columns_rays, columns_rays)
         of_priors = _gram(torch.cat(volumes), torch.cat(priors))
-        meat = _noise_meat(level, profiled, columns_rays)
+        own = profiled.split(columns_rays)
         if form == "sandwich":
-            of_blocks = _block_meat(level, profiled, columns_rays)
-            meat = BLOCKS[number] * of_blocks + SPECTRUM[number] * _spectral_meat(profiled, columns_rays)
+            residuals = profiled.split(profiled.residuals())
+            of_blocks = _block_meat(level, own, residuals)
+            meat = BLOCKS[number] * of_blocks + SPECTRUM[number] * _spectral_meat(own, residuals)
+        else:
+            meat = _noise_meat(level, own)
         return cls(curvature=white + (of_priors + of_priors.T) / 2, meat=meat)
 
 
-def _noise_meat(level: Level, profiled: ProfiledCurvature, rays: torch.Tensor) -> torch.Tensor:
-    """Return the covariance of the slopes for white noise: that of each visit, or 1 with weights."""
-    parts = [part.flatten(1) for part in profiled.split(rays)]
+def _noise_meat(level: Level, rays: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the covariance of the slopes for white noise: that of each visit, or 1 with weights.
+
+    rays: columns of each visit, (direction, view, v, u); here and below.
+    """
+    parts = [part.flatten(1) for part in rays]
     grams = [noise**2 * _gram(part, part) for part, noise in zip(parts, level.noises, strict=True)]
     return torch.stack(grams).sum(dim=0)
 
@@ -342,11 +349,12 @@ def _unit(level: Level) -> float:
     return sum(noise**2 for noise in level.noises) / len(level.noises)
 
 
-def _block_meat(level: Level, profiled: ProfiledCurvature, rays: torch.Tensor) -> torch.Tensor:
+def _block_meat(
+    level: Level, rays: Sequence[torch.Tensor], residuals: Sequence[torch.Tensor]
+) -> torch.Tensor:
     """Return the sum over blocks of the detector of the products of what each adds to the slopes."""
     slopes = []
-    pairs = zip(profiled.split(rays), profiled.split(profiled.residuals()), level.visits, strict=True)
-    for own, residual, visit in pairs:
+    for own, residual, visit in zip(rays, residuals, level.visits, strict=True):
         edges = [max(1, round(BLOCK_MM / mm)) for mm in visit.acquisition.pixel_spacing_mm]
         added = (own * residual).sum(dim=1)
         blocks = torch.nn.functional.avg_pool2d(added[None], edges, ceil_mode=True, divisor_override=1)[0]
@@ -355,11 +363,11 @@ def _block_meat(level: Level, profiled: ProfiledCurvature, rays: torch.Tensor) -
     return _gram(joined, joined)
 
 
-def _spectral_meat(profiled: ProfiledCurvature, rays: torch.Tensor) -> torch.Tensor:
+def _spectral_meat(rays: Sequence[torch.Tensor], residuals: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return the covariance of the slopes for stationary noise with the spectrum of the residuals."""
-    total = torch.zeros(len(rays), len(rays), dtype=torch.float64)
+    total = torch.zeros(len(rays[0]), len(rays[0]), dtype=torch.float64)
     axes = (-3, -2, -1)
-    for own, residual in zip(profiled.split(rays), profiled.split(profiled.residuals()), strict=True):
+    for own, residual in zip(rays, residuals, strict=True):
         amplitude = torch.fft.fftn(residual).abs() / residual.numel()
         shaped = []
         for start in range(0, len(own), _FFTS):
@@ -381,10 +389,13 @@ def _gram(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return (one.double() @ other.double().T).cpu()
 
 
+def n_at_once(volume_bytes: int) -> int:
+    """Return how many directions are solved for in one batch."""
+    return max(1, min(MOST_AT_ONCE, BATCH_BYTES // (PER_SOLVE * volume_bytes)))
+
+
 def _batches(profiled: ProfiledCurvature, n: int) -> Iterator[slice]:
-    volume = profiled.volume
-    bytes_each = 12 * volume.numel() * volume.element_size()
-    size = max(1, min(48, BATCH_BYTES // bytes_each))
+    size = n_at_once(profiled.volume.numel() * profiled.volume.element_size())
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 

@@ -12,9 +12,8 @@ from duotomo.methods.memory import PROJECTIONS, VOLUMES
 from duotomo.methods.result import Result
 from duotomo.methods.settings import Settings
 from duotomo.methods.study import Study
-from duotomo.methods.uncertainty import BATCH_BYTES, N_EXTRA, N_MODES, level_factors
+from duotomo.methods.uncertainty import N_EXTRA, N_MODES, are_few, level_factors, n_at_once
 from duotomo.transforms import Motion
-from duotomo.transforms.transform import FEW_PARAMS
 
 PER_PARAM = 45
 """Projector applications that one of few parameters needs, about."""
@@ -22,8 +21,8 @@ PER_PARAM = 45
 PER_MODE = 60
 """The same of a direction of many parameters."""
 
-PER_SOLVE, MOST_AT_ONCE, HELD = 12, 48, 20
-"""Volumes that a batch is chosen for, solves in it at most, and volumes that each was measured to hold."""
+HELD = 20
+"""Volumes that each solve of a batch was measured to hold."""
 
 AFFORDABLE = 0.5
 """Share of the cost of a run up to which telling how sure its motion is comes unasked on a CPU."""
@@ -78,7 +77,7 @@ def uncertainty_cost(study: Study, settings: Settings, result: Result) -> Uncert
     """
     n_params = sum(motion.transform.n_params for motion in result.motions)
     n_first, n_modes = (min(n, n_params) for n in (N_MODES + N_EXTRA, N_MODES))
-    solves = PER_PARAM * n_params if n_params <= FEW_PARAMS else PER_MODE * (n_first + n_modes)
+    solves = PER_PARAM * n_params if are_few(result.motions) else PER_MODE * (n_first + n_modes)
     applications = solves / math.prod(level_factors(study, result.motions))
     run = _applications_of(settings, result)
     return UncertaintyCost(
@@ -109,7 +108,7 @@ def uncertainty_bytes(study: Study, motions: Sequence[Motion]) -> int:
         Bytes.
     """
     n_params = sum(motion.transform.n_params for motion in motions)
-    n_kept = n_params if n_params <= FEW_PARAMS else min(N_MODES, n_params)
+    n_kept = n_params if are_few(motions) else min(N_MODES, n_params)
     factors = level_factors(study, motions)
     grids = [study.grid_of(visit).coarsen(factors) for visit in study.visits]
     n_voxels = max(grid.n_voxels for grid in grids)
@@ -118,11 +117,11 @@ def uncertainty_bytes(study: Study, motions: Sequence[Motion]) -> int:
         shadow = (max(1, math.floor(edge)) for edge in voxel_shadow(visit.acquisition, grid))
         n_rays += visit.projections.numel() // math.prod(shadow)
     size = study.reference.projections.element_size()
-    n_batch = min(n_kept, MOST_AT_ONCE, max(1, BATCH_BYTES // (PER_SOLVE * n_voxels * size)))
+    n_batch = min(n_kept, n_at_once(n_voxels * size))
     numbers = (VOLUMES + 4 * n_kept + HELD * n_batch) * n_voxels
     numbers += (PROJECTIONS + 3 * (n_kept + n_batch)) * n_rays
     # The factor of the prior, and the modes, in float64.
-    lattice = 0 if n_params <= FEW_PARAMS else 8 * (2 * N_MODES * n_params + 2 * (n_params // 3) ** 2)
+    lattice = 0 if are_few(motions) else 8 * (2 * N_MODES * n_params + 2 * (n_params // 3) ** 2)
     return numbers * size + lattice
 
 
