@@ -1,0 +1,6 @@
+"""What changed between two visits: score maps, findings, and how sure they are."""
+
+from duotomo.change.change import Change, FalseFindings, Silent
+from duotomo.change.finding import Finding
+
+__all__ = ["Change", "FalseFindings", "Finding", "Silent"]
