@@ -179,11 +179,11 @@ def test_what_has_no_edges_is_not_determined(spline: MotionUncertainty) -> None:
 def test_structure_is_where_slopes_are() -> None:
     volume = torch.zeros(GRID.shape)
     volume[:, :, 8:] = 1.0
-    found = Structure.of(volume, GRID, 12.0)
+    found = Structure.of(volume, GRID, 1.8)
     edge, far = torch.tensor([[0.0, 21.0, 26.0]]), torch.tensor([[-20.0, 21.0, 26.0]])
     assert float(found.at(edge)) > 20 * float(found.at(far))
     assert float(found.at(torch.tensor([[500.0, 0.0, 0.0]]))) == 0
-    assert not Structure.of(torch.zeros(GRID.shape), GRID, 12.0).values.any()
+    assert not Structure.of(torch.zeros(GRID.shape), GRID, 1.8).values.any()
 
 
 @pytest.mark.parametrize("why", ["not converged", "folded", "singular"])

@@ -26,6 +26,11 @@ DETERMINED = 0.5
 SEEN = 0.05
 """Least structure, of that at strong edges, that the data see a displacement by."""
 
+GROWTH, LEAST_STRUCTURE = 0.70, 0.05
+"""Power of the structure about a place that its variance grows with, and what is added to structure first.
+
+Where there is much, near the skin above all, voxels and splines leave more than the residuals say. Fitted."""
+
 MAP_MM = 6.0
 """Distance of the points of a map that are computed; between them it is interpolated."""
 
@@ -88,6 +93,10 @@ class MotionUncertainty:
         Share of the prior's variance that the data take away, along the modes, (mode, mode).
     structure : Structure, optional
         Of the moving volume; with control points, a motion is not seen where there is none.
+    axes : tuple of float
+        Variances of displacements along x, y and z, over those that follow from the parameters.
+    about : Structure, optional
+        Of the moving volume, in a wider window: variances grow with it.
     reason : str
         Why there are no numbers; empty if there are.
     """
@@ -100,6 +109,8 @@ class MotionUncertainty:
     prior_share: float = 0.0
     learnt: torch.Tensor | None = field(default=None, repr=False)
     structure: Structure | None = field(default=None, repr=False)
+    axes: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    about: Structure | None = field(default=None, repr=False)
     reason: str = ""
 
     @classmethod
@@ -167,7 +178,16 @@ class MotionUncertainty:
         if self.prior is not None and self.prior_share > 0:
             added = self.prior_share * self.prior.variance_mm2(points)
             total += added[:, None, None] * torch.eye(3, dtype=torch.float64)
+        factors = self._factors(points)
+        total *= factors[:, :, None] * factors[:, None, :]
         return _positive(total).reshape(*xyz_mm.shape[:-1], 3, 3)
+
+    def _factors(self, points: torch.Tensor) -> torch.Tensor:
+        """Return deviations of displacements over those that follow from the parameters, (point, xyz)."""
+        factors = torch.tensor(self.axes, dtype=torch.float64).sqrt().repeat(len(points), 1)
+        if self.about is not None:
+            factors *= (self.about.at(points).double() + LEAST_STRUCTURE)[:, None] ** (GROWTH / 2)
+        return factors
 
     def deviation_mm(self, xyz_mm: torch.Tensor) -> torch.Tensor:
         """Return the standard deviation of where points go, along x, y and z.
@@ -285,7 +305,8 @@ class MotionUncertainty:
             return []
         points = xyz_mm.reshape(-1, 3).double().cpu()
         values, vectors = torch.linalg.eigh(self.core)
-        along = self._along(points) @ (vectors * values.clamp(min=0).sqrt())
+        along = self._along(points) * self._factors(points)[..., None]
+        along = along @ (vectors * values.clamp(min=0).sqrt())
         left, sizes, _ = torch.linalg.svd(along.flatten(0, 1), full_matrices=False)
         shares = sizes.square() / sizes.square().sum().clamp(min=1e-300)
         words = _affine_fields(points)
@@ -311,7 +332,8 @@ class MotionUncertainty:
         Returns
         -------
         list of Motion
-            About the motion found; what the prior adds outside of the modes is left out.
+            About the motion found; what the prior adds outside of the modes, and `axes` and `about`, are left
+            out.
 
         Raises
         ------

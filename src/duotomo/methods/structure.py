@@ -8,9 +8,6 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 
-WIDTH = 0.15
-"""Of the window that slopes are summed over, a standard deviation, in distances of control points."""
-
 STRONG = 0.95
 """Quantile over the voxels that structure is relative to."""
 
@@ -31,15 +28,15 @@ class Structure:
     values: torch.Tensor = field(repr=False)
 
     @classmethod
-    def of(cls, volume: torch.Tensor, grid: VolumeGrid, spacing_mm: float) -> Structure:
-        """Return that of a volume, (z, y, x), for control points of a distance."""
+    def of(cls, volume: torch.Tensor, grid: VolumeGrid, width_mm: float) -> Structure:
+        """Return that of a volume, (z, y, x), in a window of a standard deviation."""
         values = volume.detach().float().cpu()
         energy = torch.zeros_like(values)
         for axis, edge_mm in enumerate(grid.spacing_mm):
             if values.shape[axis] > 1:
                 energy += torch.gradient(values, spacing=edge_mm, dim=axis)[0].square()
         for axis, edge_mm in enumerate(grid.spacing_mm):
-            energy = _blurred(energy, axis, WIDTH * spacing_mm / edge_mm)
+            energy = _blurred(energy, axis, width_mm / edge_mm)
         strong = float(energy.flatten().kthvalue(max(1, round(STRONG * energy.numel()))).values)
         return cls(grid=grid, values=energy / strong if strong > 0 else energy)
 

@@ -31,18 +31,25 @@ Form = Literal["sandwich", "laplace", "noise"]
 BLOCK_MM = 24.0
 """Edge of a block of the detector whose residuals, in all views, count as one draw."""
 
-BLOCKS = {"few": 1.9, "many": 0.55}
+BLOCKS = {"few": 1.9, "many": 0.35}
 """Weight of the slopes' covariance by blocks of residuals: what goes together far, and over views."""
 
-SPECTRUM = {"few": 5.0, "many": 0.39}
+SPECTRUM = {"few": 5.0, "many": 1.1}
 """Weight of that by the spectrum of the residuals: what goes together near, in the same way everywhere.
 
 Few parameters are taken at full resolution, where the volume explains part of what residuals should show;
-many on voxels twice as large, which explain less than those of the run. Fitted on 66 motions of five women.
+many on voxels twice as large, which explain less than those of the run. Fitted on 121 motions of five women.
 """
 
-SMOOTHNESS = 0.12
+SMOOTHNESS = 0.97
 """Variance of what the prior of control points leaves out, over what it assumes; fitted likewise."""
+
+AXES = (0.48, 0.48, 0.91)
+"""Variances of displacements by control points along x, y and z, over those of the three above; likewise."""
+
+SEEN_WIDTH, ABOUT_WIDTH = 0.15, 0.3
+"""Windows of the structure that a motion is seen by, and of that which errors grow with: standard deviations,
+in distances of control points."""
 
 N_MODES, N_EXTRA, FIRST_STEPS = 240, 16, 5
 """Directions that many parameters are reduced to, more for the search of them, and solver steps there."""
@@ -248,13 +255,16 @@ def _of_many(
     else:
         share = SMOOTHNESS * unit
         core = inverse @ parts.meat @ inverse + share * (inverse @ inverse - eye)
-    structures = []
+    windows = []
     for visit, motion in zip(study.moving, result.motions, strict=True):
         grid = study.grid_of(visit)
         moved = motion.warp(result.grid, grid)(result.volume)
-        structures.append(Structure.of(moved, grid, _spacing_mm(motion)))
+        spacing_mm = _spacing_mm(motion)
+        windows.append(
+            [Structure.of(moved, grid, width * spacing_mm) for width in (SEEN_WIDTH, ABOUT_WIDTH)]
+        )
     own_modes = modes.split_with_sizes(profiled.sizes, dim=1)
-    rows = zip(result.motions, priors, own_modes, structures, strict=True)
+    rows = zip(result.motions, priors, own_modes, windows, strict=True)
     return tuple(
         MotionUncertainty(
             motion=motion,
@@ -264,9 +274,11 @@ def _of_many(
             prior=prior,
             prior_share=share,
             learnt=eye - inverse,
-            structure=structure,
+            structure=seen,
+            axes=AXES if form == "sandwich" else (1.0, 1.0, 1.0),
+            about=about if form == "sandwich" else None,
         )
-        for motion, prior, own, structure in rows
+        for motion, prior, own, (seen, about) in rows
     )
 
 
