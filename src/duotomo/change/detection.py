@@ -1,0 +1,257 @@
+"""What changed between two visits: the joint result says what they share, and what is left is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from duotomo.change.change import Change, Silent
+from duotomo.change.difference import Difference
+from duotomo.change.draws import drawn_residuals
+from duotomo.change.false_findings import expected_above, false_findings, threshold_for
+from duotomo.change.finding import Finding, Xyz
+from duotomo.change.peaks import Index, peaks
+from duotomo.change.place import place_words
+from duotomo.change.refit import Refit, refit
+from duotomo.change.score import Score, best, score
+from duotomo.change.silent import depth_mm, silent_voxels
+from duotomo.change.templates import TEMPLATES
+from duotomo.geometry import VolumeGrid
+from duotomo.methods import MotionUncertainty, Result, Settings, Study
+from duotomo.methods.level import FINEST
+from duotomo.methods.problem import Problem
+from duotomo.methods.scales import level_of, scales_of
+from duotomo.solvers import Status
+from duotomo.transforms.inversion import invert_points
+
+N_DRAWS, AT_ONCE = 12, 4
+"""Residuals drawn for variances, and how many of them are solved for in one batch."""
+
+EXPECTED = 0.1
+"""False findings per breast that the threshold allows, unless told otherwise."""
+
+MOST_FINDINGS = 12
+
+LITRE_MM3 = 1e6
+
+OnPart = Callable[[int, int], None]
+"""Called with how many solves are done, and of how many."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoreMap:
+    """Scores of all templates where statements are made.
+
+    Parameters
+    ----------
+    difference : Difference
+        Of the visits.
+    scores : tuple of Score
+        Of each template.
+    z : torch.Tensor
+        (z, y, x), that of the template that fits best; NaN where nothing is said.
+    silent : torch.Tensor
+        (z, y, x), uint8, a `Silent`.
+    depth_mm : torch.Tensor
+        (z, y, x), distance to what is not breast.
+    """
+
+    difference: Difference
+    scores: tuple[Score, ...] = field(repr=False)
+    z: torch.Tensor = field(repr=False)
+    silent: torch.Tensor = field(repr=False)
+    depth_mm: torch.Tensor = field(repr=False)
+
+    @property
+    def grid(self) -> VolumeGrid:
+        """Of the maps."""
+        return self.difference.grid
+
+    @property
+    def litres(self) -> float:
+        """Volume that statements are made about."""
+        z, y, x = self.grid.spacing_mm
+        return float((self.silent == int(Silent.STATED)).sum()) * z * y * x / LITRE_MM3
+
+
+def refusal(study: Study, result: Result, uncertainty: MotionUncertainty | None = None) -> str:
+    """Return why two visits cannot be compared; empty if they can.
+
+    Parameters
+    ----------
+    study : Study
+        The visits.
+    result : Result
+        Of a joint method.
+    uncertainty : MotionUncertainty, optional
+        Of its motion.
+    """
+    if len(study.visits) != 2:
+        return f"A change is one between two visits; there are {len(study.visits)}."
+    if result.status is not Status.CONVERGED or result.grid != study.grid:
+        return f"The joint run did not converge, so what is left is no change. {result.reason}"
+    if uncertainty is not None and not uncertainty.is_known:
+        return f"It is not known how sure the motion is. {uncertainty.reason}"
+    return ""
+
+
+@torch.no_grad()
+def score_map(
+    study: Study,
+    settings: Settings,
+    result: Result,
+    *,
+    uncertainty: MotionUncertainty | None = None,
+    n_draws: int = N_DRAWS,
+    on_part: OnPart | None = None,
+) -> ScoreMap:
+    """Return the scores of a change at every voxel, with the volume profiled out.
+
+    Parameters
+    ----------
+    study : Study
+        The current visit, the reference, and the prior one.
+    settings : Settings
+        Of the joint run.
+    result : Result
+        Its volume and motion.
+    uncertainty : MotionUncertainty, optional
+        Of the motion: where it is not sure enough, nothing is said.
+    n_draws : int
+        Residuals drawn for the variances.
+    on_part : callable, optional
+        Hears of every batch of solves.
+    """
+    motion = result.motions[0]
+    scales = scales_of(study, settings.priors)
+    level = level_of(study, FINEST, basis=settings.basis, priors=settings.priors, scales=scales)
+    problem = Problem(level, [motion.transform], settings.priors, scales)
+    difference = Difference(problem, result.volume, [motion.params])
+    generator = torch.Generator().manual_seed(0)
+    rays = [
+        torch.cat([own[None], drawn_residuals(own, visit.acquisition, n_draws, generator)])
+        for own, visit in zip(difference.residuals, level.visits, strict=True)
+    ]
+    slopes = []
+    for start in range(0, n_draws + 1, AT_ONCE):
+        some = slice(start, start + AT_ONCE)
+        slopes.append(difference.slopes(rays[0][some], rays[1][some]))
+        if on_part is not None:
+            on_part(min(start + AT_ONCE, n_draws + 1), n_draws + 1)
+    all_slopes = torch.cat(slopes)
+    silent = silent_voxels(study, result.volume, motion, uncertainty)
+    stated = (silent == int(Silent.STATED)).to(all_slopes.device)
+    if not bool(stated.any()):
+        scores: tuple[Score, ...] = ()
+        z_map = torch.full(study.grid.shape, torch.nan)
+    else:
+        scores = tuple(score(one, all_slopes[0], all_slopes[1:], stated, study.grid) for one in TEMPLATES)
+        z_map = torch.where(stated, best(scores)[0], torch.nan).float().cpu()
+    return ScoreMap(
+        difference=difference,
+        scores=scores,
+        z=z_map,
+        silent=silent,
+        depth_mm=depth_mm(result.volume, study.grid),
+    )
+
+
+@torch.no_grad()
+def change_of(
+    study: Study,
+    settings: Settings,
+    result: Result,
+    *,
+    uncertainty: MotionUncertainty | None = None,
+    expected: float = EXPECTED,
+    on_part: OnPart | None = None,
+) -> Change:
+    """Find what changed between the prior visit and the current one.
+
+    Parameters
+    ----------
+    study : Study
+        The current visit, the reference, and the prior one.
+    settings : Settings
+        Of the joint run.
+    result : Result
+        Its volume and motion.
+    uncertainty : MotionUncertainty, optional
+        Of the motion; that of the result unless given.
+    expected : float
+        False findings per breast that the threshold allows.
+    on_part : callable, optional
+        Hears of every batch of solves.
+
+    Returns
+    -------
+    Change
+        With findings, the surest first; or with a reason why there are none.
+    """
+    if uncertainty is None and result.uncertainties:
+        uncertainty = result.uncertainties[0]
+    reason = refusal(study, result, uncertainty)
+    if reason:
+        return Change.none(result.grid, result.volume, reason)
+    maps = score_map(study, settings, result, uncertainty=uncertainty, on_part=on_part)
+    if not maps.scores:
+        return Change.none(result.grid, result.volume, "No part of the breast is seen well by both visits.")
+    threshold = threshold_for(expected, maps.litres)
+    places = peaks(maps.z, maps.grid, threshold, MOST_FINDINGS)
+    refits = [refit(maps.difference, maps.scores, place) for place in places]
+    findings = _findings(maps, places, refits, result)
+    volume = result.volume.clone()
+    for one in refits:
+        volume += one.change
+    return Change(
+        grid=study.grid,
+        z_map=maps.z,
+        silent=maps.silent,
+        volume=volume,
+        findings=findings,
+        threshold=threshold,
+        false_findings=false_findings(maps.litres),
+    )
+
+
+def _findings(
+    maps: ScoreMap, places: Sequence[Index], refits: Sequence[Refit], result: Result
+) -> tuple[Finding, ...]:
+    found = []
+    n_places = max(1.0, 1000 * maps.litres)
+    sizes = [abs(float(maps.z[place])) for place in places]
+    rates = [expected_above(z, maps.litres) / number for number, z in enumerate(sizes, start=1)]
+    for number, (place, one) in enumerate(zip(places, refits, strict=True), start=1):
+        z = float(maps.z[place])
+        false = expected_above(abs(z), maps.litres)
+        before = invert_points(result.motions[0], torch.tensor([one.place_mm], dtype=torch.float64)).xyz_mm[0]
+        found.append(
+            Finding(
+                number=number,
+                kind="new" if z > 0 else "gone",
+                template=maps.scores[one.template].template.name,
+                place_mm=one.place_mm,
+                place_deviation_mm=one.place_deviation_mm,
+                prior_place_mm=_xyz(before),
+                size_mm=one.size_mm,
+                size_interval_mm=one.size_interval_mm,
+                contrast_per_mm=one.contrast_per_mm,
+                contrast_interval_per_mm=one.contrast_interval_per_mm,
+                z=z,
+                p_value=min(1.0, false / n_places),
+                false_findings=false,
+                # A rate never falls when less sure findings are let in.
+                false_discovery_rate=min(1.0, *rates[number - 1 :], 1.0),
+                smear_mm=one.smear_mm,
+                slice_index=place[0],
+                words=place_words(one.place_mm, maps.depth_mm, maps.grid),
+            )
+        )
+    return tuple(found)
+
+
+def _xyz(point: torch.Tensor) -> Xyz:
+    x, y, z = point.tolist()
+    return x, y, z

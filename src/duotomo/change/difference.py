@@ -1,0 +1,105 @@
+"""What the visits say of a change, once the volume that both share has explained all that it can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from duotomo.methods.problem import Problem
+from duotomo.objectives.term import shown, warped
+from duotomo.solvers.batched_cg import solve_batch
+
+WEAK = 0.02
+"""Curvature of the prior of the shared volume, per voxel, in units of the mean of the misfit's."""
+
+TOLERANCE, N_STEPS = 0.03, 25
+"""Of the solves for the shared volume."""
+
+
+class Difference:
+    """The slope of the objective along a change of the current visit alone, with the volume profiled out.
+
+    The current visit sees `f + c`, the prior one `T f`. With r the whitened residuals for c = 0, the slope
+    along c is `A_1^T r_1`, where r are those that the best f leaves. Total variation would leave its own mark
+    in them, at every edge, and so f may change once more under a weak quadratic prior, in which the slopes of
+    both visits are nearly opposite; half their difference is taken.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of one level, two visits, the current one first.
+    volume : torch.Tensor
+        f, (z, y, x).
+    params : sequence of torch.Tensor
+        zeta of the prior visit.
+    """
+
+    def __init__(self, problem: Problem, volume: torch.Tensor, params: Sequence[torch.Tensor]) -> None:
+        misfit = problem.misfit
+        (zeta,) = misfit.check_params(params)
+        self.current, self.prior = misfit.visits
+        self.grid, self._basis = problem.level.grid, misfit.basis
+        self._warp = self.prior.warp(zeta)
+        self._precondition = problem.volume_preconditioner(volume, params)
+        self._weak = WEAK * problem.curvature
+        values = shown(self._basis, volume)
+        self.residuals = (
+            -self.current.misfit.residual(values),
+            -self.prior.misfit.residual(warped(self._warp, values)),
+        )
+
+    def slopes(self, current: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
+        """Return the slopes along a change of each voxel, (batch, z, y, x), for whitened rays of both visits.
+
+        Parameters
+        ----------
+        current, prior : torch.Tensor
+            (batch, view, v, u).
+        """
+        return self._slopes_and_shared(current, prior)[0]
+
+    def of_change(self, changes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the slopes that changes of the current visit cause, and what the volume takes of them.
+
+        changes: (batch, z, y, x).
+        """
+        rays = self.current.misfit.columns(changes)
+        like = self.residuals[1]
+        return self._slopes_and_shared(rays, like.new_zeros(len(changes), *like.shape))
+
+    def _slopes_and_shared(
+        self, current: torch.Tensor, prior: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        one, two = self._back(current.clone(), prior.clone())
+        shared = solve_batch(
+            self._product,
+            self._coefficients(one + two),
+            precondition=self._precondition,
+            n_steps=N_STEPS,
+            tolerance=TOLERANCE,
+        )
+        values = self._values(shared)
+        seen = values if self._warp is None else self._warp.forward(values)
+        one, two = self._back(
+            current - self.current.misfit.columns(values), prior - self.prior.misfit.columns(seen)
+        )
+        return (one - two) / 2, values
+
+    def _back(self, current: torch.Tensor, prior: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        two = self.prior.misfit.columns_adjoint(prior)
+        if self._warp is not None:
+            two = self._warp.transpose(two)
+        return self.current.misfit.columns_adjoint(current), two
+
+    def _product(self, volumes: torch.Tensor) -> torch.Tensor:
+        values = self._values(volumes)
+        seen = values if self._warp is None else self._warp.forward(values)
+        one, two = self._back(self.current.misfit.columns(values), self.prior.misfit.columns(seen))
+        return self._coefficients(one + two) + self._weak * volumes
+
+    def _values(self, coefficients: torch.Tensor) -> torch.Tensor:
+        return coefficients if self._basis is None else self._basis.forward(coefficients)
+
+    def _coefficients(self, values: torch.Tensor) -> torch.Tensor:
+        return values if self._basis is None else self._basis.transpose(values)

@@ -1,0 +1,66 @@
+"""What a change may look like: spheres of some sizes, and a point as of calcifications."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from duotomo.geometry import VolumeGrid
+
+FINER = 5
+"""Points along each edge of a voxel that tell how much of it a sphere fills."""
+
+SHELL = 2.0
+"""Radius, in radii, of the ball whose mean is taken off: what changes smoothly is no finding."""
+
+LEAST_SHELL_MM = 6.0
+"""The same radius at least, in mm."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """A sphere of attenuation 1.
+
+    Parameters
+    ----------
+    name : str
+        For people.
+    size_mm : float
+        Diameter.
+    """
+
+    name: str
+    size_mm: float
+
+    def values(self, grid: VolumeGrid) -> torch.Tensor:
+        """Return the share of each voxel about the middle one that it fills, (z, y, x), odd edges."""
+        return _ball(grid, self.size_mm / 2, self.size_mm / 2)
+
+    def contrast(self, grid: VolumeGrid) -> torch.Tensor:
+        """Return the same, less its mean over a ball of twice the radius: its sum is zero."""
+        reach_mm = max(SHELL * self.size_mm / 2, LEAST_SHELL_MM)
+        inner, ball = _ball(grid, self.size_mm / 2, reach_mm), _ball(grid, reach_mm, reach_mm)
+        return inner - ball * (inner.sum() / ball.sum())
+
+
+TEMPLATES = (
+    Template(name="point, as of calcifications", size_mm=1.5),
+    Template(name="sphere of 3 mm", size_mm=3.0),
+    Template(name="sphere of 5 mm", size_mm=5.0),
+    Template(name="sphere of 8 mm", size_mm=8.0),
+    Template(name="sphere of 12 mm", size_mm=12.0),
+)
+
+
+def _ball(grid: VolumeGrid, radius_mm: float, reach_mm: float) -> torch.Tensor:
+    """Return how much of each voxel a ball fills, on the voxels that a reach needs."""
+    axes = []
+    for edge_mm in grid.spacing_mm:
+        half = math.ceil(reach_mm / edge_mm)
+        steps = (torch.arange(FINER, dtype=torch.float64) + 0.5) / FINER - 0.5
+        axes.append(((torch.arange(-half, half + 1)[:, None] + steps) * edge_mm).flatten())
+    z, y, x = axes
+    inside = (z[:, None, None] ** 2 + y[:, None] ** 2 + x**2 <= radius_mm**2).float()
+    return torch.nn.functional.avg_pool3d(inside[None, None], FINER)[0, 0]
