@@ -15,6 +15,9 @@ RESEARCH = "Research use only: not for diagnosis."
 """Stands on every output."""
 
 
+LITRE_MM3 = 1e6
+
+
 class Silent(IntEnum):
     """Why no statement is made about a voxel; 0 where one is."""
 
@@ -84,6 +87,12 @@ class Change:
     threshold: float
     false_findings: FalseFindings
     reason: str = ""
+
+    @property
+    def litres(self) -> float:
+        """Volume of the breast that statements are made about."""
+        z, y, x = self.grid.spacing_mm
+        return float((self.silent == int(Silent.STATED)).sum()) * z * y * x / LITRE_MM3
 
     @classmethod
     def none(cls, grid: VolumeGrid, volume: torch.Tensor, reason: str) -> Change:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from duotomo.change.change import Change, Silent
+from duotomo.change.change import LITRE_MM3, Change, Silent
 from duotomo.change.difference import Difference
 from duotomo.change.draws import drawn_residuals
 from duotomo.change.false_findings import expected_above, false_findings, threshold_for
@@ -33,8 +33,6 @@ EXPECTED = 0.1
 """False findings per breast that the threshold allows, unless told otherwise."""
 
 MOST_FINDINGS = 12
-
-LITRE_MM3 = 1e6
 
 OnPart = Callable[[int, int], None]
 """Called with how many solves are done, and of how many."""

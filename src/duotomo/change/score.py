@@ -43,7 +43,11 @@ class Score:
 
 
 def score(
-    template: Template, slope: torch.Tensor, draws: torch.Tensor, stated: torch.Tensor, grid: VolumeGrid
+    template: Template,
+    slope: torch.Tensor,
+    draws: torch.Tensor | None,
+    stated: torch.Tensor,
+    grid: VolumeGrid,
 ) -> Score:
     """Return the scores of a template.
 
@@ -56,8 +60,8 @@ def score(
         Its shape.
     slope : torch.Tensor
         Along a change of each voxel, (z, y, x).
-    draws : torch.Tensor
-        The same for residuals that were drawn, (draw, z, y, x).
+    draws : torch.Tensor, optional
+        The same for residuals that were drawn, (draw, z, y, x); alike everywhere unless given.
     stated : torch.Tensor
         (z, y, x), bool: voxels that count.
     grid : VolumeGrid
@@ -65,7 +69,9 @@ def score(
     """
     kernel, inside = template.contrast(grid).to(slope), stated.to(slope)
     along = correlated(slope, kernel)
-    drawn = _mean_about(correlated(draws, kernel).square().mean(dim=0), inside, DRAWN_MM, grid)
+    drawn = torch.ones_like(along)
+    if draws is not None:
+        drawn = _mean_about(correlated(draws, kernel).square().mean(dim=0), inside, DRAWN_MM, grid)
     raw = along / drawn.sqrt()
     typical = (raw[stated].abs().median() / _TO_NORMAL).clamp(min=1e-30)
     clipped = raw.clamp(-CLIP * typical, CLIP * typical)

@@ -98,7 +98,7 @@ def _share_seen(acquisition: Acquisition, points: Floats) -> Floats:
 
 def _centers_mm(grid: VolumeGrid) -> Floats:
     """Return the centres of all voxels, (voxel, xyz)."""
-    return voxel_to_world(grid, np.indices(grid.shape).reshape(3, -1).T)
+    return np.ascontiguousarray(voxel_to_world(grid, np.indices(grid.shape).reshape(3, -1).T))
 
 
 def _finer(where: NDArray[np.bool_], coarse: VolumeGrid, grid: VolumeGrid) -> torch.Tensor:

@@ -1,0 +1,212 @@
+"""Does it find what changed, and how often what did not: a trial of change detection.
+
+    python -m benchmarks.change_cases prepare --cache cache
+    python -m benchmarks.change run --cache cache --out rows --without 200 --with 200 --split judged
+    python -m benchmarks.change judge rows --figure change.png --json change.json
+
+`run` solves each pair with the defaults and writes rows/CASE.json: the peaks of |z| of each method, the findings,
+and the truth. A case that is there already is not computed again, and several processes can share a folder
+(`--shard 0/16`). `--quick` takes a few pairs with voxels of 4 mm. `judge` gathers rows. The methods, all with the same
+templates: duotomo's findings; the current visit alone; the registered difference of the visits, each
+reconstructed alone; and that difference, whitened by its own spectrum.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.change_cases import CaseSpec, ChangeCase, make, plan
+from benchmarks.change_judge import draw, judged
+from duotomo.change import Silent, change_of
+from duotomo.change.peaks import peaks
+from duotomo.change.score import best, score
+from duotomo.change.templates import TEMPLATES
+from duotomo.geometry import VolumeGrid
+from duotomo.geometry.frame import voxel_to_world
+from duotomo.methods import Result, Settings, simultaneous, with_visits_alone
+from duotomo.transforms import target_registration_error
+
+LOWEST, MOST = 2.5, 400
+"""Peaks that are kept: |z| above this, and so many at most."""
+
+Row = dict[str, Any]
+
+
+def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str) -> Row:
+    """Solve one case; return what each method says of it."""
+    case = make(spec, cache, voxel_mm=voxel_mm, device=device)
+    settings = Settings.automatic(case.study)
+    began = time.perf_counter()
+    result = simultaneous(case.study, settings)
+    seconds = {"joint": time.perf_counter() - began}
+    began = time.perf_counter()
+    change = change_of(case.study, settings, result)
+    seconds["change"] = time.perf_counter() - began
+    row = described(case) | {
+        "status": result.status.value,
+        "reason": change.reason,
+        "model": type(result.motions[0].transform).__name__,
+        "tre_mm": _tre_mm(case, result),
+        "findings": [one.to_dict() for one in change.findings],
+        "seconds": seconds,
+    }
+    if change.reason:
+        return row | {"peaks": {}, "litres": 0.0}
+    stated = change.silent == int(Silent.STATED)
+    result = with_visits_alone(case.study, settings, result)
+    alone = result.others["visit_1"]
+    difference = alone - result.others["visit_2_registered"]
+    stated = stated.to(difference.device)
+    grid = case.study.grid
+    z_maps = {
+        "duotomo": change.z_map,
+        "current visit": baseline(alone, stated, grid),
+        "difference": baseline(difference, stated, grid),
+        "whitened difference": baseline(whitened(difference, stated), stated, grid),
+    }
+    row["litres"] = change.litres
+    row["peaks"] = {name: _peaks(z, grid) for name, z in z_maps.items()}
+    if case.lesion_mm is not None:
+        row["stated"] = bool(stated[tuple(_index(case.lesion_mm, grid))])
+        volumes = {"truth": case.truth, "f + c": change.volume, "joint": result.volume, "alone": alone}
+        row["contrast"] = {name: _contrast(one, case, grid) for name, one in volumes.items()}
+    return row
+
+
+def described(case: ChangeCase) -> Row:
+    """Return what a row says of its case."""
+    names = (
+        "name",
+        "anatomy",
+        "density",
+        "split",
+        "kind",
+        "nuisance",
+        "tissue",
+        "lesion_mm",
+        "lesion_size_mm",
+    )
+    return {name: getattr(case, name) for name in (*names, "prior_lesion_mm", "lesion_contrast_per_mm")}
+
+
+def baseline(volume: torch.Tensor, stated: torch.Tensor, grid: VolumeGrid) -> torch.Tensor:
+    """Return the best score of the templates in a volume, over the deviation of the scores about each place."""
+    scores = [score(one, volume, None, stated, grid) for one in TEMPLATES]
+    return torch.where(stated, best(scores)[0], torch.nan).cpu()
+
+
+def whitened(volume: torch.Tensor, stated: torch.Tensor) -> torch.Tensor:
+    """Return a volume divided by its own power spectrum, smoothed: a prewhitened matched filter's first half."""
+    inside = stated.to(volume)
+    power = torch.fft.fftn(volume * inside).abs().square()
+    correlation = torch.fft.ifftn(power).real
+    for axis, n in enumerate(volume.shape):
+        lag = torch.fft.fftfreq(n, d=1 / n, device=volume.device)
+        shape = [-1 if one == axis else 1 for one in range(3)]
+        correlation = correlation * torch.exp(-0.5 * (lag / 4) ** 2).view(shape)
+    smooth = torch.fft.fftn(correlation).real.clamp(min=0)
+    result: torch.Tensor = torch.fft.ifftn(
+        torch.fft.fftn(volume * inside) / (smooth + 0.01 * smooth.max())
+    ).real
+    return result
+
+
+def _peaks(z_map: torch.Tensor, grid: VolumeGrid) -> list[list[float]]:
+    """Return x, y, z in mm and the score of each peak, the largest first."""
+    found = peaks(z_map, grid, LOWEST, MOST)
+    return [
+        [*(round(float(one), 1) for one in voxel_to_world(grid, place)), round(float(z_map[place]), 3)]
+        for place in found
+    ]
+
+
+def _index(xyz_mm: tuple[float, float, float], grid: VolumeGrid) -> list[int]:
+    from duotomo.geometry.frame import world_to_voxel
+
+    return [
+        max(0, min(n - 1, round(float(one))))
+        for one, n in zip(world_to_voxel(grid, xyz_mm), grid.shape, strict=True)
+    ]
+
+
+def _contrast(volume: torch.Tensor, case: ChangeCase, grid: VolumeGrid) -> float:
+    """Return the mean within 0.35 diameters of the lesion in plane, less that about it, in its own slice."""
+    assert case.lesion_mm is not None
+    z, _, _ = _index(case.lesion_mm, grid)
+    n_y, n_x = grid.shape[1:]
+    at = torch.cartesian_prod(torch.tensor([z]), torch.arange(n_y), torch.arange(n_x))
+    xyz = torch.from_numpy(voxel_to_world(grid, at.numpy()))
+    radius = (xyz[:, :2] - torch.tensor(case.lesion_mm[:2])).norm(dim=1).reshape(n_y, n_x)
+    layer, size = volume[z].cpu(), max(case.lesion_size_mm, 2.5 * min(grid.spacing_mm))
+    inner = layer[radius < 0.35 * size]
+    outer = layer[(radius > 0.75 * size) & (radius < 1.25 * size)]
+    return float(inner.mean() - outer.mean()) if len(inner) and len(outer) else float("nan")
+
+
+def _tre_mm(case: ChangeCase, result: Result) -> float:
+    """Return the mean error of the motion over the tissue of the prior visit."""
+    tissue = (case.prior_truth.cpu() > 0.02).nonzero()
+    some = tissue[torch.randperm(len(tissue), generator=torch.Generator().manual_seed(0))[:400]]
+    moving_mm = torch.from_numpy(voxel_to_world(case.study.grid, some.numpy()))
+    reference_mm = case.motion.points(moving_mm)
+    return float(target_registration_error(result.motions[0], moving_mm, reference_mm).mean())
+
+
+def main() -> None:
+    """Run cases, or judge what was run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    runs = commands.add_parser("run")
+    runs.add_argument("--cache", type=Path, required=True)
+    runs.add_argument("--out", type=Path, required=True)
+    runs.add_argument("--without", type=int, default=200)
+    runs.add_argument("--with", type=int, default=200, dest="n_with")
+    runs.add_argument("--split", choices=["development", "judged"])
+    runs.add_argument("--voxel-mm", type=float, default=2.0)
+    runs.add_argument("--device", default="cpu")
+    runs.add_argument("--shard", default="0/1", help="which of how many parts, such as 3/16")
+    runs.add_argument("--quick", action="store_true", help="two pairs with and two without, voxels of 4 mm")
+    judges = commands.add_parser("judge")
+    judges.add_argument("rows", type=Path)
+    judges.add_argument("--figure", type=Path)
+    judges.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    if options.command == "run":
+        _run_all(options)
+        return
+    rows = [json.loads(path.read_text()) for path in sorted(options.rows.glob("*.json"))]
+    found = judged(rows)
+    print(json.dumps(found, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+    if options.figure:
+        draw(options.figure, rows)
+
+
+def _run_all(options: argparse.Namespace) -> None:
+    options.out.mkdir(parents=True, exist_ok=True)
+    specs = plan(2, 2) if options.quick else plan(options.without, options.n_with)
+    voxel_mm = 4.0 if options.quick else options.voxel_mm
+    part, parts = (int(one) for one in options.shard.split("/"))
+    for number, spec in enumerate(specs):
+        done = options.out / f"{spec.name}.json"
+        if number % parts != part or done.exists() or options.split not in (None, spec.anatomy.split):
+            continue
+        began = time.perf_counter()
+        row = run(spec, options.cache, voxel_mm, options.device)
+        done.write_text(json.dumps(row))
+        seconds = time.perf_counter() - began
+        print(f"{spec.name}: {len(row['findings'])} findings, {seconds:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    torch.set_grad_enabled(False)
+    main()

@@ -1,0 +1,247 @@
+"""What a trial of change detection shows: free-response curves, and whether what was promised holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from duotomo.change.false_findings import threshold_for
+
+Row = dict[str, Any]
+
+LARGE_MM = 5.0
+"""Masses from here on count."""
+
+IN_PLANE_MM, IN_DEPTH_MM = 4.0, 12.0
+"""How far a peak may be from a lesion, beyond its radius, along z."""
+
+NOMINAL = (0.1, 0.5, 1.0)
+N_BOOTSTRAP = 500
+OURS = "duotomo"
+
+
+def hit(row: Row, place: Sequence[float], z: float) -> bool:
+    """Return whether a peak or a finding is the lesion of a row, of the right sign."""
+    if row["lesion_mm"] is None or z * _sign(row) <= 0:
+        return False
+    dx, dy, dz = (a - b for a, b in zip(place, row["lesion_mm"], strict=True))
+    reach = row["lesion_size_mm"] / 2
+    return math.hypot(dx, dy) <= IN_PLANE_MM + reach / 2 and abs(dz) <= IN_DEPTH_MM
+
+
+def _sign(row: Row) -> float:
+    return -1.0 if row["kind"] == "gone" else 1.0
+
+
+def is_large(row: Row) -> bool:
+    """Return whether a row has a mass that counts: new, grown or gone."""
+    return row["kind"] in ("mass", "growth", "gone") and row["lesion_size_mm"] >= LARGE_MM
+
+
+def lesion_score(row: Row, method: str) -> float:
+    """Return the score of the lesion: the largest peak that is it; zero if there is none."""
+    return max((abs(p[3]) for p in row["peaks"].get(method, []) if hit(row, p[:3], p[3])), default=0.0)
+
+
+def false_scores(row: Row, method: str) -> list[float]:
+    """Return the scores of the peaks of a row without change; of one visit alone, what is new only."""
+    sizes = [p[3] if method == "current visit" else abs(p[3]) for p in row["peaks"].get(method, [])]
+    return [one for one in sizes if one > 0]
+
+
+class Curve:
+    """Sensitivity and false positives per volume of one method on some rows."""
+
+    def __init__(self, rows: Sequence[Row], method: str, counts: Callable[[Row], bool] = is_large) -> None:
+        self._method = method
+        self.without = [row for row in rows if row["kind"] == "none"]
+        self.lesions = np.array([lesion_score(row, method) for row in rows if counts(row)])
+        scores = [one for row in self.without for one in false_scores(row, method)]
+        self.false = np.sort(np.array(scores))[::-1]
+
+    def false_at(self, sensitivity: float) -> float:
+        """Return the false positives per volume at a sensitivity; infinite where it is not reached."""
+        order = np.sort(self.lesions)[::-1]
+        threshold = order[math.ceil(sensitivity * len(order)) - 1] if len(order) else 0.0
+        return float((self.false >= threshold).sum() / len(self.without)) if threshold > 0 else math.inf
+
+    def sensitivity_at(self, per_volume: float) -> float:
+        """Return the sensitivity at so many false positives per volume."""
+        allowed = round(per_volume * len(self.without))
+        threshold = self.false[allowed] if allowed < len(self.false) else 0.0
+        return float((self.lesions > threshold).mean()) if len(self.lesions) else math.nan
+
+    def points(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Return false positives per volume and sensitivity, over all thresholds."""
+        per_volume = np.linspace(0.0, 5.0, 501)
+        return per_volume, np.array([self.sensitivity_at(float(one)) for one in per_volume])
+
+    def area(self) -> float:
+        """Return the probability that a lesion scores higher than the highest of a volume without change."""
+        tops = np.array([max(false_scores(row, self._method), default=0.0) for row in self.without])
+        return float(np.mean([(tops < one).mean() + 0.5 * (tops == one).mean() for one in self.lesions]))
+
+
+def judged(rows: Sequence[Row]) -> Row:
+    """Return the figures of a trial."""
+    usable = [row for row in rows if row["peaks"]]
+    methods = list(usable[0]["peaks"])
+    found: Row = {
+        "pairs": len(rows),
+        "without change": sum(row["kind"] == "none" for row in rows),
+        "not compared": {row["name"]: row["reason"] for row in rows if not row["peaks"]},
+        "anatomies": len({row["anatomy"] for row in rows}),
+        "methods": {},
+    }
+    for method in methods:
+        curve = Curve(usable, method)
+        found["methods"][method] = {
+            "false positives per volume at 80 % sensitivity": curve.false_at(0.8),
+            "area under the curve": curve.area(),
+            "sensitivity at 0.1, 0.5, 1 false positives": [curve.sensitivity_at(one) for one in NOMINAL],
+        }
+    found["bootstrap over anatomies"] = bootstrapped(usable, methods)
+    found["nominal and observed"] = calibration(usable)
+    found["sensitivity by change, at 0.5"] = by_change(usable)
+    found |= of_findings(usable)
+    return found
+
+
+def bootstrapped(rows: Sequence[Row], methods: Sequence[str]) -> Row:
+    """Return intervals of 95 % of ratios and differences to each other method, resampling anatomies."""
+    rng = np.random.default_rng(0)
+    names = sorted({row["anatomy"] for row in rows})
+    of = {name: [row for row in rows if row["anatomy"] == name] for name in names}
+    ratios: dict[str, list[float]] = {name: [] for name in methods if name != OURS}
+    gains: dict[str, list[float]] = {name: [] for name in ratios}
+    for _ in range(N_BOOTSTRAP):
+        drawn = [row for name in rng.choice(names, len(names)) for row in of[name]]
+        curves = {name: Curve(drawn, name) for name in methods}
+        for name in ratios:
+            ours, other = curves[OURS].false_at(0.8), curves[name].false_at(0.8)
+            ratios[name].append(ours / other if other > 0 and math.isfinite(other) else math.nan)
+            gains[name].append(curves[OURS].sensitivity_at(0.5) - curves[name].sensitivity_at(0.5))
+    return {
+        name: {
+            "false positives at 80 %, of its": _interval(ratios[name]),
+            "sensitivity at 0.5, more than its": _interval(gains[name]),
+        }
+        for name in ratios
+    }
+
+
+def _interval(values: Sequence[float]) -> list[float]:
+    kept = [one for one in values if math.isfinite(one)]
+    return [float(one) for one in np.quantile(kept, (0.025, 0.5, 0.975))] if kept else []
+
+
+def calibration(rows: Sequence[Row]) -> Row:
+    """Return observed false positives per volume by what was to be expected, over all and by nuisance."""
+    without = [row for row in rows if row["kind"] == "none"]
+    groups = {"all": without}
+    for nuisance in sorted({row["nuisance"] for row in without}):
+        groups[nuisance] = [row for row in without if row["nuisance"] == nuisance]
+    found: Row = {}
+    for name, group in groups.items():
+        found[name] = {"pairs": len(group)}
+        for nominal in NOMINAL:
+            counts = [_above(row, nominal) for row in group]
+            found[name][f"{nominal:g}"] = float(np.mean(counts)) if counts else math.nan
+        found[name]["pairs with any at 0.05"] = float(np.mean([_above(row, 0.05) > 0 for row in group]))
+    return found
+
+
+def _above(row: Row, nominal: float) -> int:
+    threshold = threshold_for(nominal, row["litres"])
+    return sum(one > threshold for one in false_scores(row, OURS))
+
+
+def by_change(rows: Sequence[Row]) -> Row:
+    """Return how many of each kind, size and tissue are found at 0.5 false positives per volume, of how many."""
+    found: Row = {}
+    threshold = Curve(rows, OURS).false
+    allowed = round(0.5 * sum(row["kind"] == "none" for row in rows))
+    limit = threshold[allowed] if allowed < len(threshold) else 0.0
+    for row in rows:
+        if row["kind"] != "none":
+            key = f"{row['kind']} {row['lesion_size_mm']:g} mm in {row['tissue']}"
+            n, of = found.get(key, (0, 0))
+            found[key] = (n + (lesion_score(row, OURS) > limit), of + 1)
+    return {key: f"{n} of {of}" for key, (n, of) in sorted(found.items())}
+
+
+def of_findings(rows: Sequence[Row]) -> Row:
+    """Return contrast kept, errors of place, coverage of intervals, and cost."""
+    plane, depth, ratio, joint_ratio, in_place, covered = [], [], [], [], [], []
+    for row in rows:
+        for one in row["findings"]:
+            if is_large(row) and hit(row, one["place_mm"], one["z"]):
+                dx, dy, dz = (a - b for a, b in zip(one["place_mm"], row["lesion_mm"], strict=True))
+                plane.append(math.hypot(dx, dy))
+                depth.append(abs(dz))
+                pairs = zip((dx, dy, dz), one["place_deviation_mm"], strict=True)
+                in_place += [abs(error) < 1.96 * deviation for error, deviation in pairs]
+                low, high = one["contrast_interval_per_mm"]
+                covered.append(low < row["lesion_contrast_per_mm"] < high)
+                if row["kind"] == "mass" and row.get("contrast", {}).get("alone", 0) > 0:
+                    ratio.append(row["contrast"]["f + c"] / row["contrast"]["alone"])
+                    joint_ratio.append(row["contrast"]["joint"] / row["contrast"]["alone"])
+                break
+    seconds = [row["seconds"]["change"] / row["seconds"]["joint"] for row in rows]
+    return {
+        "findings of lesions": len(plane),
+        "error of place in plane, in depth, median mm": [_median(plane), _median(depth)],
+        "error of place in plane, in depth, 90th percentile mm": [_tenth(plane), _tenth(depth)],
+        "places within 95 %": _mean(in_place),
+        "contrasts within 95 %": _mean(covered),
+        "contrast of f + c over one visit's, median": _median(ratio),
+        "contrast of the joint volume over one visit's, median": _median(joint_ratio),
+        "cost of the joint run": _median(seconds),
+        "error of the motion, median mm": _median([row["tre_mm"] for row in rows]),
+    }
+
+
+def _median(values: Sequence[float]) -> float:
+    return float(np.median(values)) if values else math.nan
+
+
+def _tenth(values: Sequence[float]) -> float:
+    return float(np.quantile(values, 0.9)) if values else math.nan
+
+
+def _mean(values: Sequence[bool]) -> float:
+    return float(np.mean(values)) if values else math.nan
+
+
+def draw(path: Path, rows: Sequence[Row]) -> None:
+    """Draw the free-response curves of all methods, and expected against observed false findings."""
+    from matplotlib.figure import Figure
+
+    from duotomo.report.style import COLOURS
+
+    usable = [row for row in rows if row["peaks"]]
+    figure = Figure(figsize=(9.5, 4.0), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for method, color in zip(usable[0]["peaks"], COLOURS, strict=False):
+        left.plot(*Curve(usable, method).points(), color=color, label=method)
+    left.set(
+        xlabel="false positives per volume",
+        ylabel="masses of 5 mm and more found",
+        xlim=(0, 3),
+        ylim=(0, 1.02),
+    )
+    nominal = np.geomspace(0.03, 3, 25)
+    without = [row for row in usable if row["kind"] == "none"]
+    observed = [np.mean([_above(row, float(one)) for row in without]) for one in nominal]
+    right.plot(nominal, nominal, color="0.6", lw=1, ls="--", label="as it should be")
+    right.plot(nominal, observed, color=COLOURS[0], label="observed")
+    right.set(xscale="log", yscale="log", xlabel="false findings expected", ylabel="false findings observed")
+    for axes, title in ((left, "Finding changes"), (right, "Finding none where there is none")):
+        axes.set_title(title)
+        axes.legend(frameon=False, fontsize=8)
+        axes.grid(alpha=0.25)
+    figure.savefig(path, dpi=130)

@@ -1,0 +1,83 @@
+"""What changed is found where it is, with its sign and size; what did not is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from duotomo.change import Change, Silent, change_of
+from duotomo.solvers import Status
+from tests.change.changed import CONTRAST, GRID, MASS_MM, SHIFT_MM, SIZE_MM, solved
+
+
+def _nearest(change: Change) -> float:
+    place = torch.tensor(change.findings[0].place_mm)
+    return float((place - torch.tensor(MASS_MM))[:2].norm())
+
+
+@pytest.mark.parametrize(("current", "prior", "kind"), [(CONTRAST, 0.0, "new"), (0.0, CONTRAST, "gone")])
+def test_a_mass_is_the_first_finding(current: float, prior: float, kind: str) -> None:
+    change = change_of(*solved(current, prior))
+    assert change.reason == ""
+    first = change.findings[0]
+    assert first.kind == kind
+    assert _nearest(change) < 2.0
+    assert abs(first.place_mm[2] - MASS_MM[2]) < 6.0
+    # The prior place is that of the same tissue before.
+    for before, now, shift in zip(first.prior_place_mm, first.place_mm, SHIFT_MM, strict=True):
+        assert before == pytest.approx(now + shift, abs=0.5)
+    low, high = first.size_interval_mm
+    assert low <= first.size_mm <= high
+    assert first.size_mm == pytest.approx(SIZE_MM, abs=4.0)
+    low, high = first.contrast_interval_per_mm
+    assert low <= first.contrast_per_mm <= high
+    sign = 1 if kind == "new" else -1
+    assert sign * first.contrast_per_mm == pytest.approx(CONTRAST, rel=0.5)
+    assert sign * first.z > change.threshold
+    assert 0 <= first.p_value <= first.false_findings
+    assert "nipple" in first.words
+
+
+def test_no_change_no_finding() -> None:
+    change = change_of(*solved(0.0, 0.0))
+    assert change.reason == ""
+    assert change.findings == ()
+    assert 0 < change.litres < 0.2
+
+
+def test_the_same_mass_at_both_visits_is_no_change() -> None:
+    assert change_of(*solved(CONTRAST, CONTRAST)).findings == ()
+
+
+def test_skin_and_air_are_silent() -> None:
+    change = change_of(*solved(0.0, 0.0))
+    assert int(change.silent[0, -1, 0]) == Silent.OUTSIDE_BREAST
+    assert torch.equal(change.z_map.isnan(), change.silent != int(Silent.STATED))
+
+
+def test_the_volume_with_findings_keeps_the_contrast_that_the_joint_one_dilutes() -> None:
+    study, settings, result = solved(CONTRAST, 0.0)
+    change = change_of(study, settings, result)
+    index = tuple(round(one) for one in GRID_INDEX)
+    assert float(change.volume[index] - result.volume[index]) > 0.3 * CONTRAST
+
+
+GRID_INDEX = (
+    (MASS_MM[2] - 5.0) / 3.0 - 0.5,
+    MASS_MM[1] / 3.0 - 0.5,
+    (MASS_MM[0] + GRID.size_mm[2] / 2) / 3.0 - 0.5,
+)
+
+
+def test_a_run_that_did_not_converge_has_a_reason_and_no_findings() -> None:
+    study, settings, result = solved(CONTRAST, 0.0)
+    change = change_of(study, settings, replace(result, status=Status.STEP_LIMIT, reason="Too few steps."))
+    assert "did not converge" in change.reason and change.findings == ()
+    assert bool(change.z_map.isnan().all())
+
+
+def test_fewer_false_findings_ask_for_a_higher_threshold() -> None:
+    args = solved(CONTRAST, 0.0)
+    assert change_of(*args, expected=0.01).threshold > change_of(*args, expected=0.5).threshold
