@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.change_cases import ChangeCase, Xyz
+from benchmarks.change_cases import ChangeCase
+from benchmarks.change_lesion import Xyz
 from duotomo.geometry.frame import world_to_voxel
 
 
