@@ -4,11 +4,11 @@
     python -m benchmarks.change run --cache cache --out rows --without 200 --with 200 --split judged
     python -m benchmarks.change judge rows --figure change.png --json change.json
 
-`run` solves each pair with the defaults and writes rows/CASE.json: the peaks of |z| of each method, the findings,
-and the truth. A case that is there already is not computed again, and several processes can share a folder
-(`--shard 0/16`). `--quick` takes a few pairs with voxels of 4 mm. `judge` gathers rows. The methods, all with the same
-templates: duotomo's findings; the current visit alone; the registered difference of the visits, each
-reconstructed alone; and that difference, whitened by its own spectrum.
+`run` solves each pair with the defaults and writes rows/CASE.json: the peaks of |z| of each method, the
+findings, and the truth. A case that is there already is not computed again, and several processes can share a
+folder (`--shard 0/16`). `--quick` takes a few pairs with voxels of 4 mm. `judge` gathers rows. The methods,
+all with the same templates: duotomo's findings; the current visit alone; the registered difference of the
+visits, each reconstructed alone; and that difference, whitened by its own spectrum.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ def described(case: ChangeCase) -> Row:
 
 
 def baseline(volume: torch.Tensor, stated: torch.Tensor, grid: VolumeGrid) -> torch.Tensor:
-    """Return the best score of the templates in a volume, over the deviation of the scores about each place."""
+    """Return the best score of the templates in a volume, over the deviation of scores about each place."""
     scores = [score(one, volume, None, stated, grid) for one in TEMPLATES]
     return torch.where(stated, best(scores)[0], torch.nan).cpu()
 
 
 def whitened(volume: torch.Tensor, stated: torch.Tensor) -> torch.Tensor:
-    """Return a volume divided by its own power spectrum, smoothed: a prewhitened matched filter's first half."""
+    """Return a volume divided by its own power spectrum, smoothed: half of a prewhitened matched filter."""
     inside = stated.to(volume)
     power = torch.fft.fftn(volume * inside).abs().square()
     correlation = torch.fft.ifftn(power).real

@@ -161,7 +161,7 @@ def _above(row: Row, nominal: float) -> int:
 
 
 def by_change(rows: Sequence[Row]) -> Row:
-    """Return how many of each kind, size and tissue are found at 0.5 false positives per volume, of how many."""
+    """Return how many of each kind, size and tissue are found at 0.5 false positives per volume."""
     found: Row = {}
     threshold = Curve(rows, OURS).false
     allowed = round(0.5 * sum(row["kind"] == "none" for row in rows))
