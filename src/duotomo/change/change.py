@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -22,6 +23,7 @@ class Silent(IntEnum):
     OUTSIDE_VIEW = 2
     MOTION_UNDETERMINED = 3
     CHEST_WALL = 4
+    NOT_COMPARED = 5
 
 
 SILENT_WORDS = {
@@ -29,6 +31,7 @@ SILENT_WORDS = {
     Silent.OUTSIDE_VIEW: "outside of the field of view of a visit",
     Silent.MOTION_UNDETERMINED: "the motion is not determined",
     Silent.CHEST_WALL: "at the chest wall",
+    Silent.NOT_COMPARED: "the visits were not compared",
 }
 
 
@@ -81,3 +84,37 @@ class Change:
     threshold: float
     false_findings: FalseFindings
     reason: str = ""
+
+    @classmethod
+    def none(cls, grid: VolumeGrid, volume: torch.Tensor, reason: str) -> Change:
+        """Return what is said of visits that were not compared: nothing, and why.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            Of the volume.
+        volume : torch.Tensor
+            (z, y, x), 1/mm: the current visit.
+        reason : str
+            Why they were not.
+
+        Returns
+        -------
+        Change
+            Without findings, and silent everywhere.
+
+        Examples
+        --------
+        >>> grid = VolumeGrid.on_detector((2, 3, 4), (1.0, 0.5, 0.5))
+        >>> Change.none(grid, torch.zeros(2, 3, 4), "There is one visit only.").findings
+        ()
+        """
+        return cls(
+            grid=grid,
+            z_map=torch.full(grid.shape, math.nan),
+            silent=torch.full(grid.shape, int(Silent.NOT_COMPARED), dtype=torch.uint8),
+            volume=volume.detach().cpu(),
+            threshold=math.inf,
+            false_findings=FalseFindings(thresholds=(), expected=()),
+            reason=reason,
+        )

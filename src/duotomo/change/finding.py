@@ -79,4 +79,7 @@ class Finding:
     @classmethod
     def from_dict(cls, row: dict[str, Any]) -> Finding:
         """Return it from what `to_dict` gave, lists for tuples."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in row.items()
+        }
+        return cls(**values)

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import torch
 
+from duotomo.change import Change
+from duotomo.change.change import RESEARCH
 from duotomo.geometry import VolumeGrid
+from duotomo.io.change_files import CURRENT, FINDINGS, OTHERS, SCORES, SILENT, TABLE, WRITERS
 from duotomo.io.checkpoint_file import history_text
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.registration import write_registration
@@ -35,6 +38,9 @@ from duotomo.transforms import Inverse, Motion
 from duotomo.transforms.inversion import InverseStatus
 
 VOLUME, HISTORY, README = "volume", "history.csv", "README.txt"
+CURRENT_NAME = CURRENT.partition(".")[0]
+RESERVED = (VOLUME, *(name.partition(".")[0] for name in (SCORES, SILENT, CURRENT)))
+"""Names of images that other volumes cannot have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +79,7 @@ def result_files(
     displacements: bool,
     formats: Sequence[ResultFormat],
     identities: Sequence[Identity | None] | None,
+    change: Change | None = None,
 ) -> dict[str, ResultFile]:
     """Return the files of a result by name, but for the index and the text that explains them."""
     volumes = {VOLUME: result.volume, **result.others}
@@ -89,10 +96,15 @@ def result_files(
         files |= _motion_files(visit, motion, inverse, grid, result.grid, displacements)
     for visit, summary in enumerate(summaries_of(result, moving_grids), start=2):
         files |= _uncertainty_files(visit, result.uncertainties[visit - 2], summary, moving_grids[visit - 2])
+    if change is not None:
+        files |= _change_files(change)
     for kind in (ResultFormat.MHA, ResultFormat.NRRD):
         for name, volume in volumes.items() if kind in formats else ():
             grid = result.grids.get(name, result.grid)
             files[f"{name}.{kind.value}"] = _copy(name, partial(write_volume, volume=volume, grid=grid))
+        if change is not None and kind in formats:
+            write = partial(write_volume, volume=change.volume, grid=change.grid)
+            files[f"{CURRENT_NAME}.{kind.value}"] = _copy(CURRENT_NAME, write)
     if ResultFormat.DICOM in formats:
         files |= _dicom_files(where, result, volumes, identities)
     history = partial(write_text, text=history_text(result.history))
@@ -152,6 +164,30 @@ def _uncertainty_files(
             write=partial(write_deviations, uncertainty=uncertainty, grid=grid),
         )
     return files
+
+
+def _change_files(change: Change) -> dict[str, ResultFile]:
+    n = len(change.findings)
+    found = (
+        f"no findings: {change.reason.rstrip('.')}"
+        if change.reason
+        else f"{n or 'no'} finding{'s' * (n != 1)}"
+    )
+    abouts = {
+        SCORES: "how sure it is that a place changed: z scores, NaN where nothing is said",
+        SILENT: f"why nothing is said there, by the codes in {FINDINGS}; 0 where something is",
+        CURRENT: "the current visit, with what changed at its own contrast",
+        TABLE: "the findings as a table",
+        FINDINGS: f"what changed between the visits: {found}",
+    }
+    return {
+        name: ResultFile(
+            kind=OTHERS.get(name, "findings"),
+            about=f"{abouts[name]}. {RESEARCH}",
+            write=partial(write, change=change),
+        )
+        for name, write in WRITERS.items()
+    }
 
 
 def _dicom_files(
@@ -242,7 +278,7 @@ def write_text(path: Path, text: str) -> None:
 def _check_names(where: str, others: Mapping[str, torch.Tensor], files: Mapping[str, ResultFile]) -> None:
     taken = [file.partition(".")[0] for file, content in files.items() if content.kind != "copy"]
     for name in others:
-        if taken.count(name) > 1 or name == VOLUME or not name.isidentifier():
+        if taken.count(name) > 1 or name in RESERVED or not name.isidentifier():
             raise FileError(
                 f"{where}: expected other volumes to have names of letters, digits and underscores that no "
                 f"other file has; got {name!r}. Rename it."
