@@ -14,13 +14,15 @@ from duotomo.change.change import RESEARCH
 from duotomo.geometry import VolumeGrid
 from duotomo.io.change_files import CURRENT, FINDINGS, OTHERS, SCORES, SILENT, TABLE, WRITERS
 from duotomo.io.checkpoint_file import history_text
+from duotomo.io.dicom.findings_report import write_findings_report
+from duotomo.io.dicom.findings_segmentation import write_findings_segmentation
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.registration import write_registration
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 from duotomo.io.displacement import write_displacement
 from duotomo.io.durable import durable
 from duotomo.io.itk_writer import write_transform
-from duotomo.io.libraries import nibabel, pydicom, simpleitk
+from duotomo.io.libraries import highdicom, nibabel, pydicom, simpleitk
 from duotomo.io.paths import FileError
 from duotomo.io.result_format import (
     ResultFormat,
@@ -38,6 +40,7 @@ from duotomo.transforms import Inverse, Motion
 from duotomo.transforms.inversion import InverseStatus
 
 VOLUME, HISTORY, README = "volume", "history.csv", "README.txt"
+SEGMENTS, REPORT = "findings_segmentation.dcm", "findings_report.dcm"
 CURRENT_NAME = CURRENT.partition(".")[0]
 RESERVED = (VOLUME, *(name.partition(".")[0] for name in (SCORES, SILENT, CURRENT)))
 """Names of images that other volumes cannot have."""
@@ -52,13 +55,15 @@ class ResultFile:
     write: Callable[[Path], None]
 
 
-def check_libraries(formats: Sequence[ResultFormat] = ()) -> None:
+def check_libraries(formats: Sequence[ResultFormat] = (), *, change: bool = False) -> None:
     """Raise unless what a result needs is installed: it is missed before the computation, not after.
 
     Parameters
     ----------
     formats : sequence of ResultFormat
         As `write_result` has them.
+    change : bool
+        Whether findings are written too.
 
     Raises
     ------
@@ -67,7 +72,7 @@ def check_libraries(formats: Sequence[ResultFormat] = ()) -> None:
     """
     nibabel(), simpleitk()
     if ResultFormat.DICOM in formats:
-        pydicom()
+        highdicom() if change else pydicom()
 
 
 def result_files(
@@ -106,7 +111,7 @@ def result_files(
             write = partial(write_volume, volume=change.volume, grid=change.grid)
             files[f"{CURRENT_NAME}.{kind.value}"] = _copy(CURRENT_NAME, write)
     if ResultFormat.DICOM in formats:
-        files |= _dicom_files(where, result, volumes, identities)
+        files |= _dicom_files(where, result, volumes, identities, change)
     history = partial(write_text, text=history_text(result.history))
     files[HISTORY] = ResultFile(kind="history", about="the steps of the run", write=history)
     _check_names(where, result.others, files)
@@ -195,6 +200,7 @@ def _dicom_files(
     result: Result,
     volumes: Mapping[str, torch.Tensor],
     identities: Sequence[Identity | None] | None,
+    change: Change | None,
 ) -> dict[str, ResultFile]:
     n_visits = len(result.motions) + 1
     given = [None] * n_visits if identities is None else list(identities)
@@ -227,7 +233,33 @@ def _dicom_files(
         )
         about = f"shows visit {visit} on the reference in a DICOM viewer"
         files[f"visit_{visit}_to_reference.dcm"] = ResultFile(kind="registration", about=about, write=write)
-    return files
+    return files if change is None else files | _dicom_change(change, known[0])
+
+
+def _dicom_change(change: Change, identity: Identity) -> dict[str, ResultFile]:
+    """Return the current visit, then its segments and then the report, each of which names those before."""
+    volume = partial(
+        write_tomosynthesis,
+        volume=change.volume,
+        grid=change.grid,
+        identity=identity,
+        description="duotomo current, research use only",
+    )
+    current = f"{CURRENT_NAME}.dcm"
+
+    def segments(path: Path) -> None:
+        write_findings_segmentation(path, change, path.with_name(current), identity=identity)
+
+    def report(path: Path) -> None:
+        beside = path.with_name(SEGMENTS) if change.findings else None
+        write_findings_report(path, change, path.with_name(current), segmentation=beside, identity=identity)
+
+    files = {current: _copy(CURRENT_NAME, volume)}
+    if change.findings:
+        about = f"the findings as segments of {current}. {RESEARCH}"
+        files[SEGMENTS] = ResultFile(kind="segmentation", about=about, write=segments)
+    about = f"the findings as a structured report. {RESEARCH}"
+    return files | {REPORT: ResultFile(kind="report", about=about, write=report)}
 
 
 def visit_of(name: str) -> int:
