@@ -12,7 +12,7 @@ from duotomo._lazy import lazy_names
 
 if TYPE_CHECKING:
     from duotomo.io.acquisitions import Acquired, read_acquisitions
-    from duotomo.io.agreement import Agreement, Allowed, compare_visits
+    from duotomo.io.agreement import Agreement, Allowed, compare_visits, comparison_refusal
     from duotomo.io.change_folder import read_change, write_change
     from duotomo.io.checkpoint_file import CheckpointFile
     from duotomo.io.conversion import convert
@@ -54,6 +54,7 @@ __all__ = [
     "Values",
     "VolumePair",
     "compare_visits",
+    "comparison_refusal",
     "convert",
     "describe",
     "fingerprint",
@@ -82,7 +83,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "acquisitions": ("Acquired", "read_acquisitions"),
-        "agreement": ("Agreement", "Allowed", "compare_visits"),
+        "agreement": ("Agreement", "Allowed", "compare_visits", "comparison_refusal"),
         "change_folder": ("read_change", "write_change"),
         "checkpoint_file": ("CheckpointFile",),
         "conversion": ("convert",),
