@@ -14,9 +14,19 @@ import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.io import CheckpointFile, read_result, read_scan, read_study, write_result, write_study
+from duotomo.io import (
+    CheckpointFile,
+    read_change,
+    read_result,
+    read_scan,
+    read_study,
+    write_change,
+    write_result,
+    write_study,
+)
 from duotomo.io.scan import Scan, Values
 from duotomo.io.scan_hdf5 import write_scan
+from tests.io.change_helpers import a_change
 from tests.io.saved_helpers import FINGERPRINT, SCAN, draw, result, state, study
 
 FEW, MANY = 60, 1250
@@ -94,8 +104,13 @@ def folder_of_result(folder: Path) -> Callable[[], object]:
         (draft / "report.html").write_text("<p>a page</p>")
         return {"report.html": "page"}
 
-    write_result(folder, result(), study=study(), settings={}, beside=beside)
+    write_result(folder, result(), study=study(), settings={}, beside=beside, change=a_change())
     return partial(read_result, folder)
+
+
+def what_changed(folder: Path) -> Callable[[], object]:
+    write_change(folder, a_change())
+    return partial(read_change, folder)
 
 
 def refusal(read: Callable[[], object]) -> str:
@@ -108,7 +123,7 @@ def refusal(read: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("n", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("make", [checkpoint, scan, visits, folder_of_result])
+@pytest.mark.parametrize("make", [checkpoint, scan, visits, folder_of_result, what_changed])
 def test_no_damage_goes_unnoticed(
     make: Callable[[Path], Callable[[], object]], n: int, tmp_path: Path
 ) -> None:

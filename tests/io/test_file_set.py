@@ -156,7 +156,7 @@ def test_a_scan_of_which_some_views_are_not_in_their_places_is_refused(
         patch.setattr(os, "replace", dying)
         with pytest.raises(KilledError):
             write_dicom_projections(tmp_path, scan, single_files=True)
-    with pytest.raises(FileError, match=r"expected all files of one scan in .*; got some of which are in"):
+    with pytest.raises(FileError, match=r"expected all files of one set in .*; got some of which are in"):
         read_scan(tmp_path)
     write_dicom_projections(tmp_path, scan, single_files=True)
     assert read_scan(tmp_path).acquisition.n_views == SCAN.n_views

@@ -14,6 +14,7 @@ from duotomo.cli._flatten import flattened
 
 COMMANDS = (
     "joint",
+    "change",
     "reconstruct",
     "register",
     "report",

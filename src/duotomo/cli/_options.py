@@ -155,6 +155,15 @@ class Talk:
         elif not self.quiet:
             typer.echo(shown(text))
 
+    def show(self, drawn: Any) -> None:
+        """Show what Rich draws, where `say` would say it."""
+        from rich.console import Console
+
+        if self.as_json:
+            self.console.print(drawn)
+        elif not self.quiet:
+            Console(highlight=False, markup=False).print(drawn)
+
     def wrote(self, paths: Iterable[Path]) -> None:
         """Say which files were written."""
         self.say("Wrote")

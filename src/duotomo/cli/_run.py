@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from duotomo.cli._change import change_json, show_change
 from duotomo.cli._errors import DONE, NOT_TRUSTED, as_options
 from duotomo.cli._memory import check_memory, fits
 from duotomo.cli._options import Computing, Deidentifying, Talk
@@ -19,6 +20,7 @@ from duotomo.io.agreement import Agreement, Allowed
 from duotomo.io.result_format import PAGE, PICTURE, SETTINGS, ResultFormat
 
 if TYPE_CHECKING:
+    from duotomo.change import Change
     from duotomo.geometry import VolumeGrid
     from duotomo.io import CheckpointFile
     from duotomo.io.dicom.identity import Identity
@@ -128,10 +130,14 @@ class Run:
             self._talk.progress(f"Note: {note}")
         if self._context.params.get("uncertainty") and not saved.saved_uncertainties:
             self._talk.progress("Note: it does not say how sure the motion is; that is not computed now.")
+        if saved.change is None and (self._command == "change" or self._context.params.get("change")):
+            self._talk.progress("Note: it does not say what changed; that is not computed now.")
         self._talk.say(
             f"Finished already: {self.out} holds the result. Leave out --resume to compute it again."
         )
-        return self._conclude(saved, saved.quality, checkpoint)
+        if saved.change is not None:
+            show_change(self._talk, saved.change)
+        return self._conclude(saved, saved.quality, checkpoint, saved.change)
 
     def begin(self, plan: Sequence[str], needed: int, *, remedy: str = "use larger voxels") -> None:
         """Say what is about to be computed; raise if the bytes that it needs are not there."""
@@ -155,11 +161,12 @@ class Run:
         identities: Sequence[Identity | None] | None = None,
         agreement: Agreement | None = None,
         checkpoint: CheckpointFile,
+        change: Change | None = None,
     ) -> int:
         """Write the result and the page, say what came out, and return the exit code.
 
         agreement: what was compared between the inputs. checkpoint: of the state in which the method ended,
-        which is not needed then unless it diverged.
+        which is not needed then unless it diverged. change: what changed between the visits, if computed.
         """
         from duotomo.io import write_result
 
@@ -170,6 +177,8 @@ class Run:
             typer.echo(f"Warning: do not trust this result. {trust['reason']}", err=True)
         for name, text in _summary(result, quality):
             talk.say(f"{name:<24}{text}")
+        if change is not None:
+            show_change(talk, change)
         written = write_result(
             self.out,
             result,
@@ -186,12 +195,19 @@ class Run:
             formats=self.formats,
             identities=self._named(identities, len(result.motions) + 1),
             displacements=True,
+            change=change,
             beside=lambda draft: self._beside(draft, result),
         )
         talk.wrote(written)
-        return self._conclude(result, quality, checkpoint)
+        return self._conclude(result, quality, checkpoint, change)
 
-    def _conclude(self, result: Result, quality: Mapping[str, Any], checkpoint: CheckpointFile) -> int:
+    def _conclude(
+        self,
+        result: Result,
+        quality: Mapping[str, Any],
+        checkpoint: CheckpointFile,
+        change: Change | None,
+    ) -> int:
         """End with what came out, as JSON if that was asked for, and return the exit code."""
         from duotomo.solvers import Status
 
@@ -206,6 +222,7 @@ class Run:
                 "seconds": result.seconds,
                 "objective": result.history[-1].objective if result.history else None,
                 "quality": quality,
+                **({} if change is None else {"change": change_json(change)}),
             }
         )
         if result.status is Status.DIVERGED:

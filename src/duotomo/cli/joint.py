@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from duotomo.cli._change import WhatChanged, check_change, comparing, what_changed
 from duotomo.cli._options import Computing, Permissions, Scans, Talk
 from duotomo.cli._resume import CHECKPOINT, Resume, check_start, keeping
 from duotomo.cli._run import Run, Saving, grid_words
@@ -17,7 +18,7 @@ from duotomo.cli._transform import AUTOMATIC, HELP, parse_transform
 from duotomo.cli._uncertainty import HowSure, check_asked, how_sure, quality_rows
 
 if TYPE_CHECKING:
-    from duotomo.io import CheckpointFile
+    from duotomo.io import Allowed, CheckpointFile, ScanOptions
     from duotomo.methods import Result, Settings, Stage, Study
 
 PANEL = "Estimation"
@@ -122,11 +123,43 @@ def joint(
     ] = None,
     resume: Resume = False,
     uncertainty: HowSure = None,
+    change: WhatChanged = False,
 ) -> None:
     """Reconstruct one breast from several visits, and find how it moved between them.
 
     Example: duotomo joint 2023.dcm 2024.dcm --transform bspline:25mm --out result
     """
+    code = run_joint(
+        context,
+        saving=saving,
+        estimation=estimation,
+        scans=scans,
+        allowed=allowed,
+        computing=computing,
+        talk=talk,
+        inputs=inputs,
+        resume=resume,
+        uncertainty=uncertainty,
+        change=change,
+    )
+    raise typer.Exit(code)
+
+
+def run_joint(
+    context: typer.Context,
+    *,
+    saving: Saving,
+    estimation: Estimation,
+    scans: ScanOptions,
+    allowed: Allowed,
+    computing: Computing,
+    talk: Talk,
+    inputs: Sequence[Path] | None,
+    resume: bool,
+    uncertainty: bool | None,
+    change: bool,
+) -> int:
+    """Do what `joint` and `change` do, and return the exit code."""
     from duotomo.errors import DuotomoError
     from duotomo.io import CheckpointFile, fingerprint, read_visits
     from duotomo.methods import memory_bytes, quality_of, trust_of
@@ -135,7 +168,8 @@ def joint(
 
     if not inputs:
         raise DuotomoError("expected scans, or a study; got none. Name them, the reference first.")
-    check_asked(uncertainty, estimation.method is MethodName.SIMULTANEOUS)
+    simultaneous = estimation.method is MethodName.SIMULTANEOUS
+    check_asked(uncertainty, simultaneous)
     run = Run(context, saving, computing, talk)
     study = read_visits(inputs, scans, allowed=allowed, device=run.device, on_note=run.note)
     run.warn(study.agreement)
@@ -143,12 +177,15 @@ def joint(
         raise DuotomoError(
             "expected at least two visits; got one. Name the other scans too, or use duotomo reconstruct."
         )
+    if change:
+        check_change(run, study, is_simultaneous=simultaneous, uncertainty=uncertainty)
+        uncertainty = uncertainty or (None if comparing(study) else True)
     settings, method = estimation.settings(study), estimation.method.value
     with run.folder():
         print_ = fingerprint(study, method=method, settings=settings)
         checkpoint = CheckpointFile(run.out / CHECKPOINT, print_, device=run.device)
         if resume and (code := run.finished(print_, checkpoint)) is not None:
-            raise typer.Exit(code)
+            return code
         needed = memory_bytes(study, settings)
         if uncertainty:
             needed = max(needed, most_uncertainty_bytes(study, settings))
@@ -160,11 +197,15 @@ def joint(
         quality = checked.to_dict()
         if result.status is not Status.DIVERGED:
             quality["trust"] = trust_of(study, settings, result, quality=checked).to_dict()
-        if estimation.method is MethodName.SIMULTANEOUS and uncertainty is not False:
+        if simultaneous and uncertainty is not False:
             with keeping(talk, checkpoint):
                 result = how_sure(talk, run, study, settings, result, asked=uncertainty is True)
             quality |= quality_rows(study, result)
-        code = run.finish(
+        found = None
+        if change:
+            with keeping(talk, checkpoint):
+                found = what_changed(talk, study, settings, result, quality)
+        return run.finish(
             result,
             quality=quality,
             settings={
@@ -180,8 +221,8 @@ def joint(
             identities=study.identities,
             agreement=study.agreement,
             checkpoint=checkpoint,
+            change=found,
         )
-    raise typer.Exit(code)
 
 
 def _plan(study: Study, settings: Settings, estimation: Estimation, device: str) -> list[str]:

@@ -12,7 +12,8 @@ from duotomo._lazy import lazy_names
 
 if TYPE_CHECKING:
     from duotomo.io.acquisitions import Acquired, read_acquisitions
-    from duotomo.io.agreement import Agreement, Allowed, compare_visits
+    from duotomo.io.agreement import Agreement, Allowed, compare_visits, comparison_refusal
+    from duotomo.io.change_folder import read_change, write_change
     from duotomo.io.checkpoint_file import CheckpointFile
     from duotomo.io.conversion import convert
     from duotomo.io.description import describe
@@ -53,10 +54,12 @@ __all__ = [
     "Values",
     "VolumePair",
     "compare_visits",
+    "comparison_refusal",
     "convert",
     "describe",
     "fingerprint",
     "read_acquisitions",
+    "read_change",
     "read_displacement",
     "read_result",
     "read_scan",
@@ -67,6 +70,7 @@ __all__ = [
     "read_volume_pair",
     "recognise",
     "to_line_integrals",
+    "write_change",
     "write_displacement",
     "write_result",
     "write_scan",
@@ -79,7 +83,8 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "acquisitions": ("Acquired", "read_acquisitions"),
-        "agreement": ("Agreement", "Allowed", "compare_visits"),
+        "agreement": ("Agreement", "Allowed", "compare_visits", "comparison_refusal"),
+        "change_folder": ("read_change", "write_change"),
         "checkpoint_file": ("CheckpointFile",),
         "conversion": ("convert",),
         "description": ("describe",),

@@ -224,6 +224,43 @@ def compare_visits(
     )
 
 
+def comparison_refusal(
+    identities: Sequence[Identity | None], pixels: Sequence[torch.Tensor] | None = None
+) -> str:
+    """Return why a breast may not be compared with what it was, although visits may be computed with.
+
+    Other patients, sides and views change everything, and one scan twice nothing. What a file does not say is
+    no reason.
+
+    Parameters
+    ----------
+    identities : sequence of Identity or None
+        Of each visit, the current one first, where known.
+    pixels : sequence of torch.Tensor, optional
+        Projections of each visit; without them, two may be of one scan.
+
+    Returns
+    -------
+    str
+        A sentence that names the attributes, and none of their values; "" if they may be compared.
+
+    Examples
+    --------
+    >>> comparison_refusal([None])
+    'There is one visit only.'
+    >>> comparison_refusal([None, None])
+    ''
+    """
+    if len(identities) < 2:
+        return "There is one visit only."
+    anything = Allowed(**dict.fromkeys(WORDS, True))
+    found = compare_visits("comparison_refusal", identities, pixels, anything).conflicts
+    kinds = [words for kind, words in WORDS.items() if any(kind == one.kind for one in found)]
+    if not found:
+        return ""
+    return f"The visits are of {' and '.join(kinds)}: {'; '.join(one.words for one in found)}."
+
+
 def _refuse(where: str, conflicts: Sequence[Conflict]) -> None:
     if not conflicts:
         return

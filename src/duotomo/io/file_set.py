@@ -70,7 +70,7 @@ def check_whole(folder: Path) -> None:
     """Raise if files of a folder still have to be put in their places."""
     for decided in folder.glob(f"{UNFINISHED}*.{_DECIDED}"):
         raise FileError(
-            f"expected all files of one scan in {folder}; got some of which are in {decided.name} still, for "
+            f"expected all files of one set in {folder}; got some of which are in {decided.name} still, for "
             f"their writer was killed. Write them again."
         )
 

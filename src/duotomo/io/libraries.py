@@ -36,6 +36,12 @@ def pydicom() -> Any:
     return _library("pydicom")
 
 
+def highdicom() -> Any:
+    """Return the module highdicom, with its reports and segmentations."""
+    _library("highdicom.seg"), _library("highdicom.sr")
+    return _library("highdicom")
+
+
 def tifffile() -> Any:
     """Return the module tifffile."""
     return _library("tifffile")

@@ -11,6 +11,7 @@ Lattices of vectors in files have their axes in any order, flipped or oblique.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -174,6 +175,18 @@ def place(
     z_mm, y_mm, x_mm = center_mm[::-1].tolist()
     grid = VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(d_z, d_y, d_x), center_mm=(z_mm, y_mm, x_mm))
     return Placement(grid=grid, vectors=np.ascontiguousarray(vectors), turn=turn)
+
+
+def same_place(stated: VolumeGrid, found: VolumeGrid) -> bool:
+    """Return whether a grid is that of an image, whose header has float32 only.
+
+    >>> grid = VolumeGrid.on_detector((2, 4, 6), (3.0, 2.0, 1.0))
+    >>> same_place(grid, VolumeGrid.on_detector((2, 4, 6), (3.0, 2.0, 1.000001)))
+    True
+    """
+    within = zip((*stated.spacing_mm, *stated.center_mm), (*found.spacing_mm, *found.center_mm), strict=True)
+    near = (math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-3 * min(stated.spacing_mm)) for a, b in within)
+    return stated.shape == found.shape and all(near)
 
 
 def _decimals(values: Floats) -> Floats:

@@ -9,15 +9,20 @@ from pathlib import Path
 
 import torch
 
+from duotomo.change import Change
+from duotomo.change.change import RESEARCH
 from duotomo.geometry import VolumeGrid
+from duotomo.io.change_files import CURRENT, FINDINGS, OTHERS, SCORES, SILENT, TABLE, WRITERS
 from duotomo.io.checkpoint_file import history_text
+from duotomo.io.dicom.findings_report import write_findings_report
+from duotomo.io.dicom.findings_segmentation import write_findings_segmentation
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.registration import write_registration
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 from duotomo.io.displacement import write_displacement
 from duotomo.io.durable import durable
 from duotomo.io.itk_writer import write_transform
-from duotomo.io.libraries import nibabel, pydicom, simpleitk
+from duotomo.io.libraries import highdicom, nibabel, pydicom, simpleitk
 from duotomo.io.paths import FileError
 from duotomo.io.result_format import (
     ResultFormat,
@@ -35,6 +40,10 @@ from duotomo.transforms import Inverse, Motion
 from duotomo.transforms.inversion import InverseStatus
 
 VOLUME, HISTORY, README = "volume", "history.csv", "README.txt"
+SEGMENTS, REPORT = "findings_segmentation.dcm", "findings_report.dcm"
+CURRENT_NAME = CURRENT.partition(".")[0]
+RESERVED = (VOLUME, *(name.partition(".")[0] for name in (SCORES, SILENT, CURRENT)))
+"""Names of images that other volumes cannot have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +55,15 @@ class ResultFile:
     write: Callable[[Path], None]
 
 
-def check_libraries(formats: Sequence[ResultFormat] = ()) -> None:
+def check_libraries(formats: Sequence[ResultFormat] = (), *, change: bool = False) -> None:
     """Raise unless what a result needs is installed: it is missed before the computation, not after.
 
     Parameters
     ----------
     formats : sequence of ResultFormat
         As `write_result` has them.
+    change : bool
+        Whether findings are written too.
 
     Raises
     ------
@@ -61,7 +72,7 @@ def check_libraries(formats: Sequence[ResultFormat] = ()) -> None:
     """
     nibabel(), simpleitk()
     if ResultFormat.DICOM in formats:
-        pydicom()
+        highdicom() if change else pydicom()
 
 
 def result_files(
@@ -73,6 +84,7 @@ def result_files(
     displacements: bool,
     formats: Sequence[ResultFormat],
     identities: Sequence[Identity | None] | None,
+    change: Change | None = None,
 ) -> dict[str, ResultFile]:
     """Return the files of a result by name, but for the index and the text that explains them."""
     volumes = {VOLUME: result.volume, **result.others}
@@ -89,12 +101,17 @@ def result_files(
         files |= _motion_files(visit, motion, inverse, grid, result.grid, displacements)
     for visit, summary in enumerate(summaries_of(result, moving_grids), start=2):
         files |= _uncertainty_files(visit, result.uncertainties[visit - 2], summary, moving_grids[visit - 2])
+    if change is not None:
+        files |= _change_files(change)
     for kind in (ResultFormat.MHA, ResultFormat.NRRD):
         for name, volume in volumes.items() if kind in formats else ():
             grid = result.grids.get(name, result.grid)
             files[f"{name}.{kind.value}"] = _copy(name, partial(write_volume, volume=volume, grid=grid))
+        if change is not None and kind in formats:
+            write = partial(write_volume, volume=change.volume, grid=change.grid)
+            files[f"{CURRENT_NAME}.{kind.value}"] = _copy(CURRENT_NAME, write)
     if ResultFormat.DICOM in formats:
-        files |= _dicom_files(where, result, volumes, identities)
+        files |= _dicom_files(where, result, volumes, identities, change)
     history = partial(write_text, text=history_text(result.history))
     files[HISTORY] = ResultFile(kind="history", about="the steps of the run", write=history)
     _check_names(where, result.others, files)
@@ -154,11 +171,36 @@ def _uncertainty_files(
     return files
 
 
+def _change_files(change: Change) -> dict[str, ResultFile]:
+    n = len(change.findings)
+    found = (
+        f"no findings: {change.reason.rstrip('.')}"
+        if change.reason
+        else f"{n or 'no'} finding{'s' * (n != 1)}"
+    )
+    abouts = {
+        SCORES: "how sure it is that a place changed: z scores, NaN where nothing is said",
+        SILENT: f"why nothing is said there, by the codes in {FINDINGS}; 0 where something is",
+        CURRENT: "the current visit, with what changed at its own contrast",
+        TABLE: "the findings as a table",
+        FINDINGS: f"what changed between the visits: {found}",
+    }
+    return {
+        name: ResultFile(
+            kind=OTHERS.get(name, "findings"),
+            about=f"{abouts[name]}. {RESEARCH}",
+            write=partial(write, change=change),
+        )
+        for name, write in WRITERS.items()
+    }
+
+
 def _dicom_files(
     where: str,
     result: Result,
     volumes: Mapping[str, torch.Tensor],
     identities: Sequence[Identity | None] | None,
+    change: Change | None,
 ) -> dict[str, ResultFile]:
     n_visits = len(result.motions) + 1
     given = [None] * n_visits if identities is None else list(identities)
@@ -191,7 +233,33 @@ def _dicom_files(
         )
         about = f"shows visit {visit} on the reference in a DICOM viewer"
         files[f"visit_{visit}_to_reference.dcm"] = ResultFile(kind="registration", about=about, write=write)
-    return files
+    return files if change is None else files | _dicom_change(change, known[0])
+
+
+def _dicom_change(change: Change, identity: Identity) -> dict[str, ResultFile]:
+    """Return the current visit, then its segments and then the report, each of which names those before."""
+    volume = partial(
+        write_tomosynthesis,
+        volume=change.volume,
+        grid=change.grid,
+        identity=identity,
+        description="duotomo current, research use only",
+    )
+    current = f"{CURRENT_NAME}.dcm"
+
+    def segments(path: Path) -> None:
+        write_findings_segmentation(path, change, path.with_name(current), identity=identity)
+
+    def report(path: Path) -> None:
+        beside = path.with_name(SEGMENTS) if change.findings else None
+        write_findings_report(path, change, path.with_name(current), segmentation=beside, identity=identity)
+
+    files = {current: _copy(CURRENT_NAME, volume)}
+    if change.findings:
+        about = f"the findings as segments of {current}. {RESEARCH}"
+        files[SEGMENTS] = ResultFile(kind="segmentation", about=about, write=segments)
+    about = f"the findings as a structured report. {RESEARCH}"
+    return files | {REPORT: ResultFile(kind="report", about=about, write=report)}
 
 
 def visit_of(name: str) -> int:
@@ -242,7 +310,7 @@ def write_text(path: Path, text: str) -> None:
 def _check_names(where: str, others: Mapping[str, torch.Tensor], files: Mapping[str, ResultFile]) -> None:
     taken = [file.partition(".")[0] for file, content in files.items() if content.kind != "copy"]
     for name in others:
-        if taken.count(name) > 1 or name == VOLUME or not name.isidentifier():
+        if taken.count(name) > 1 or name in RESERVED or not name.isidentifier():
             raise FileError(
                 f"{where}: expected other volumes to have names of letters, digits and underscores that no "
                 f"other file has; got {name!r}. Rename it."

@@ -12,8 +12,10 @@ from typing import Any
 
 import torch
 
+from duotomo.change import Change
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
+from duotomo.io.change_files import CURRENT, FINDINGS, SCORES, SILENT
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.paths import AnyPath, FileError
 from duotomo.io.result_files import HISTORY, README, VOLUME, ResultFile, result_files, write_text
@@ -47,6 +49,9 @@ FEW = 12
 """Up to so many parameters of a transform, what they mean in mm and degrees is written beside them."""
 
 
+CHANGE_FILES = {"findings": FINDINGS, "scores": SCORES, "silent": SILENT, "volume": CURRENT}
+"""Where the index says that it is written what changed."""
+
 Beside = Callable[[Path], Mapping[str, str]]
 """Called with a folder in which a result is whole; returns the kinds, by name, of files it wrote there."""
 
@@ -63,6 +68,7 @@ def write_result(
     formats: Sequence[ResultFormat] = (),
     identities: Sequence[Identity | None] | None = None,
     displacements: bool = False,
+    change: Change | None = None,
     beside: Beside | None = None,
 ) -> list[Path]:
     """Write volumes as NIfTI, motions and their inverses for ITK, the history, and what explains them.
@@ -95,6 +101,8 @@ def write_result(
     displacements : bool
         Also write what each motion does to the voxels of its visit, on a coarser grid where there are more
         than about two million.
+    change : Change, optional
+        What changed between the visits, if that was computed.
     beside : callable, optional
         Called with a folder in which the result is already whole, such as to draw a page of it; the kinds,
         by name, of the files that it wrote there, which become part of the result.
@@ -123,6 +131,7 @@ def write_result(
         displacements=displacements,
         formats=formats,
         identities=identities,
+        change=change,
     )
     explain = partial(write_text, text=readme_text(result, files))
     files[README] = ResultFile(kind="readme", about="this text", write=explain)
@@ -139,6 +148,7 @@ def write_result(
             {**_described(visit, *pair), **_how_sure(visit, files)}
             for visit, pair in enumerate(zip(result.motions, inverses, strict=True), start=2)
         ],
+        **({} if change is None else {"change": CHANGE_FILES}),
         "quality": dict(quality or {}),
         "settings": settings if isinstance(settings, Settings) else dict(settings),
         "versions": dict(library_versions() if versions is None else versions),

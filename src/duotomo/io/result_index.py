@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from duotomo.errors import DuotomoError
 from duotomo.io.durable import durable
+from duotomo.io.json_digest import check_digest, with_digest
 from duotomo.io.paths import FileError, reason
-from duotomo.io.plain_json import json_text
 from duotomo.io.result_format import is_ours
 from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.io.schemas import ResultSchema
@@ -28,19 +27,13 @@ MOST_BYTES = 2**28
 """Parameters are in the index, as text: those of a B-spline with millions of them still fit."""
 
 _MOST_DIGITS = 20
-_BLANK = "0" * 64
-_END = re.compile(rb'"sha256": "([0-9a-f]{64})"\n}\n\Z')
-"""How an index with its own digest ends."""
 
 
 def write_index(where: str, folder: Path, content: Mapping[str, Any]) -> None:
     """Write the index; its last key is the SHA-256 of its own bytes, with zeros for these 64 digits."""
-    named = {"format": FORMAT, "version": VERSION, **content, "sha256": _BLANK}
-    text = json_text(named, indent=1, default=_plain) + "\n"
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    start, _, end = text.rpartition(_BLANK)
+    text = with_digest({"format": FORMAT, "version": VERSION, **content}, default=_plain)
     with durable(where, folder / INDEX) as fresh:
-        fresh.write_text(start + digest + end, encoding="utf-8")
+        fresh.write_text(text, encoding="utf-8")
 
 
 def has_result(folder: Path) -> bool:
@@ -94,7 +87,7 @@ def _read(where: str, path: Path) -> dict[str, Any]:
         found = index["format"], index["version"]
         known = found[0] == FORMAT and type(found[1]) is int and found[1] in (*OLDER, VERSION)
         if known:
-            _check_digest(data, needed=found[1] == VERSION)
+            check_digest(data, needed=found[1] == VERSION)
             index = _from_version_1(index) if found[1] == 1 else index
             if fault := schema_fault(ResultSchema, index):
                 raise ValueError(fault)
@@ -112,18 +105,6 @@ def _read(where: str, path: Path) -> dict[str, Any]:
             f"version {str(found[1])[:80]}. Use the duotomo that wrote it, or choose another folder."
         )
     return index
-
-
-def _check_digest(data: bytes, *, needed: bool) -> None:
-    end = _END.search(data)
-    if end is None:
-        if needed:
-            raise ValueError("no SHA-256 of itself at its end")
-        return
-    start, stop = end.span(1)
-    blank = data[:start] + _BLANK.encode() + data[stop:]
-    if hashlib.sha256(blank).hexdigest() != end[1].decode():
-        raise ValueError("another SHA-256 than at its end")
 
 
 def sha256_of(path: Path) -> str:

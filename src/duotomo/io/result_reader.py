@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +10,13 @@ from typing import Any
 
 import torch
 
+from duotomo.change import Change
 from duotomo.geometry import VolumeGrid
+from duotomo.io.change_files import read_change_files
 from duotomo.io.checkpoint_file import history_from
 from duotomo.io.itk_reader import read_transform
 from duotomo.io.paths import AnyPath, FileError, reason
+from duotomo.io.patient_frame import same_place
 from duotomo.io.result_files import VOLUME
 from duotomo.io.result_index import INDEX, checked, name_of, notes_of, read_index
 from duotomo.io.staging import staged
@@ -49,6 +51,8 @@ class SavedResult(Result):
         What a reader should know of the files.
     saved_uncertainties : tuple of SavedUncertainty
         How sure each motion is; empty if that was not computed.
+    change : Change, optional
+        What changed between the visits; None if that was not computed.
     """
 
     models: tuple[str, ...]
@@ -58,6 +62,7 @@ class SavedResult(Result):
     quality: dict[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
     saved_uncertainties: tuple[SavedUncertainty, ...] = field(default=(), repr=False)
+    change: Change | None = field(default=None, repr=False)
 
     def _model_names(self) -> tuple[str, ...]:
         return self.models
@@ -135,6 +140,7 @@ def _read(folder: Path, index: dict[str, Any], but: Collection[str]) -> SavedRes
             saved_uncertainties=tuple(
                 _uncertainty(one["uncertainty"], paths) for one in motions if one.get("uncertainty")
             ),
+            change=_change(index["change"], paths) if index.get("change") else None,
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, FileError):
@@ -148,11 +154,18 @@ def _uncertainty(files: Mapping[str, Any], paths: Mapping[str, Path]) -> SavedUn
     return read_uncertainty(paths[files["file"]], paths[files["map"]] if files.get("map") else None)
 
 
+def _change(files: Mapping[str, str], paths: Mapping[str, Path]) -> Change:
+    return read_change_files(
+        findings=paths[files["findings"]],
+        scores=paths[files["scores"]],
+        silent=paths[files["silent"]],
+        volume=paths[files["volume"]],
+    )
+
+
 def _check_grid(stated: VolumeGrid, found: VolumeGrid) -> None:
-    """Raise unless a grid is that of a volume, whose header has float32 only."""
-    within = zip((*stated.spacing_mm, *stated.center_mm), (*found.spacing_mm, *found.center_mm), strict=True)
-    near = all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-3 * min(stated.spacing_mm)) for a, b in within)
-    if stated.shape != found.shape or not near:
+    """Raise unless a grid is that of a volume."""
+    if not same_place(stated, found):
         raise FileError(
             f"expected the grid of {INDEX} to be that of {VOLUME}.nii.gz, {found}; got {stated}. "
             f"Restore both."

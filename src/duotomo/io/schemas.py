@@ -68,6 +68,13 @@ class _Motion(_Schema):
     uncertainty: _UncertaintyFiles | None = None
 
 
+class _ChangeFiles(_Schema):
+    findings: FileName
+    scores: FileName
+    silent: FileName
+    volume: FileName
+
+
 class ResultSchema(_Schema):
     """`result.json`, of any version, in the form of the present one."""
 
@@ -83,6 +90,7 @@ class ResultSchema(_Schema):
     settings: dict[str, Any]
     versions: dict[str, Words]
     files: Annotated[dict[FileName, _File], Field(max_length=MOST_FILES)]
+    change: _ChangeFiles | None = None
 
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -125,6 +133,58 @@ class UncertaintySchema(_Schema):
         if rows is not None and {len(rows), *map(len, rows)} != {self.n_params}:
             raise ValueError(f"a covariance of {self.n_params} rows and columns")
         return self
+
+
+_Xyz = Annotated[list[_Place], Field(min_length=3, max_length=3)]
+_Positive = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Finding(_Schema):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    number: Annotated[int, Field(ge=1, le=10**6)]
+    kind: Literal["new", "gone"]
+    template: Annotated[str, Field(max_length=200)]
+    place_mm: _Xyz
+    place_deviation_mm: Annotated[list[_Length], Field(min_length=3, max_length=3)]
+    prior_place_mm: _Xyz
+    size_mm: _Length
+    size_interval_mm: Annotated[list[_Length], Field(min_length=2, max_length=2)]
+    contrast_per_mm: _Finite
+    contrast_interval_per_mm: Annotated[list[_Finite], Field(min_length=2, max_length=2)]
+    z: _Finite
+    p_value: _Share
+    false_findings: _Positive
+    false_discovery_rate: _Share
+    smear_mm: _Length
+    slice_index: Annotated[int, Field(ge=0, le=2**16)]
+    words: Words
+
+
+class _FalseFindings(_Schema):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    thresholds: Annotated[list[_Finite], Field(max_length=10**5)]
+    expected: Annotated[list[_Positive], Field(max_length=10**5)]
+
+    @model_validator(mode="after")
+    def _alike(self) -> Self:
+        if len(self.thresholds) != len(self.expected):
+            raise ValueError("as many numbers expected as thresholds")
+        return self
+
+
+class ChangeSchema(_Schema):
+    """`findings.json`."""
+
+    format: Literal["duotomo change"]
+    version: Literal[1]
+    reason: Words
+    threshold: _Positive | None
+    false_findings: _FalseFindings
+    findings: Annotated[list[_Finding], Field(max_length=10**5)]
+    grid: _Grid
+    files: Annotated[dict[FileName, _File], Field(max_length=MOST_FILES)]
 
 
 class StateSchema(_Schema):

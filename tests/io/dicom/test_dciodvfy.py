@@ -39,7 +39,10 @@ def complaints(path: Path) -> list[str]:
     return [line for line in lines if line.startswith(("Error", "Warning", "Abort"))]
 
 
-KINDS = ("BreastTomosynthesisImage", "SpatialRegistration", "DeformableSpatialRegistration")
+KINDS = (
+    *("BreastTomosynthesisImage", "SpatialRegistration", "DeformableSpatialRegistration"),
+    *("Segmentation", "Comprehensive3DSR"),
+)
 
 
 def a_patient() -> Identity:

@@ -1,4 +1,4 @@
-"""DICOM: projections in and out, volumes and registrations out, and whose they are."""
+"""DICOM: projections in and out, volumes, registrations and findings out, and whose they are."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from duotomo._lazy import lazy_names
 if TYPE_CHECKING:
     from duotomo.io.dicom.breast_view import BreastView
     from duotomo.io.dicom.deidentification import Pseudonyms
+    from duotomo.io.dicom.findings_report import write_findings_report
+    from duotomo.io.dicom.findings_segmentation import write_findings_segmentation
     from duotomo.io.dicom.identity import Identity
     from duotomo.io.dicom.projections import read_dicom_scan
     from duotomo.io.dicom.projections_writer import write_dicom_projections
@@ -28,6 +30,8 @@ __all__ = [
     "read_tomosynthesis",
     "write_deformable_registration",
     "write_dicom_projections",
+    "write_findings_report",
+    "write_findings_segmentation",
     "write_registration",
     "write_spatial_registration",
     "write_tomosynthesis",
@@ -38,6 +42,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "breast_view": ("BreastView",),
         "deidentification": ("Pseudonyms",),
+        "findings_report": ("write_findings_report",),
+        "findings_segmentation": ("write_findings_segmentation",),
         "identity": ("Identity",),
         "projections": ("read_dicom_scan",),
         "projections_writer": ("write_dicom_projections",),

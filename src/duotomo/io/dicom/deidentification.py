@@ -21,6 +21,7 @@ LEAST_BYTES, MOST_BYTES = 16, 4096
 
 PROFILE = ("113100", "Basic Application Confidentiality Profile")
 CLEAN_DESCRIPTORS = ("113105", "Clean Descriptors Option")
+CLEAN_CONTENT = ("113104", "Clean Structured Content Option")
 SAFE_PRIVATE = ("113111", "Retain Safe Private Option")
 """Codes of CID 7050 that say what was done. Descriptions are duotomo's own words, which name nobody."""
 
@@ -37,8 +38,8 @@ DUMMIES = {
 }
 """Values that stand for what a file must have; D in the table."""
 
-REMOVED = ("InstanceCreationDate", "InstanceCreationTime")
-"""X in the table."""
+REMOVED = ("InstanceCreationDate", "InstanceCreationTime", "ContributingEquipmentSequence")
+"""X in the table, or of such attributes."""
 
 
 class Pseudonyms:
@@ -146,6 +147,8 @@ def deidentify(dataset: Any) -> None:
             del dataset[name]
     dataset.walk(_replace)
     dataset.LongitudinalTemporalInformationModified = "REMOVED"
+    if "ContentSequence" in dataset:
+        dataset.DeidentificationMethodCodeSequence.append(_code(CLEAN_CONTENT))
     creators = [element for element in dataset if element.tag.is_private_creator]
     if creators:
         dataset.PrivateDataElementCharacteristicsSequence = [_safe(element) for element in creators]

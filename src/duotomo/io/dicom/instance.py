@@ -39,7 +39,7 @@ def new_dataset(sop_class: str, modality: str, identity: Identity, description: 
         {
             "SpecificCharacterSet": "ISO_IR 192",
             "SOPClassUID": sop_class,
-            "SOPInstanceUID": f"2.25.{uuid.uuid4().int}",
+            "SOPInstanceUID": new_uid(),
             "InstanceCreationDate": now.strftime("%Y%m%d"),
             "InstanceCreationTime": now.strftime("%H%M%S"),
             "ContentDate": now.strftime("%Y%m%d"),
@@ -59,6 +59,11 @@ def new_dataset(sop_class: str, modality: str, identity: Identity, description: 
     )
     identity.put(dataset)
     return dataset
+
+
+def new_uid() -> str:
+    """Return a UID that nobody has, of the arc 2.25."""
+    return f"2.25.{uuid.uuid4().int}"
 
 
 def check_description(where: str, description: str) -> None:
@@ -88,11 +93,11 @@ def save(where: str, path: Path, dataset: Any, identity: Identity, transfer_synt
 
 
 def _put_remark(dataset: Any, remark: str) -> None:
-    """Say a remark where viewers show it: before the series, and with the image or the registration."""
+    """Say a remark where viewers show it: before the series, and with what is not a report."""
     dataset.SeriesDescription = f"{remark}: {dataset.SeriesDescription}"[:MOST_CHARACTERS]
     if "ContentDescription" in dataset:
         dataset.ContentDescription = dataset.SeriesDescription
-    else:
+    elif "Rows" in dataset:
         dataset.ImageComments = f"{remark}. {REMARKED}"
 
 

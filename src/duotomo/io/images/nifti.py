@@ -46,14 +46,25 @@ def nifti_components(path: Path) -> int:
     return int(shape[4]) if len(shape) == 5 else 1
 
 
-def write_nifti(path: Path, values: NDArray[Any], affine: NDArray[Any], *, intent: int | None = None) -> None:
-    """Write values, (x, y, z, ...), and the matrix that takes an index to RAS in mm, (4, 4)."""
+def write_nifti(
+    path: Path,
+    values: NDArray[Any],
+    affine: NDArray[Any],
+    *,
+    intent: int | None = None,
+    description: str = "",
+) -> None:
+    """Write values, (x, y, z, ...), and the matrix that takes an index to RAS in mm, (4, 4).
+
+    description: at most 79 characters, which the header keeps.
+    """
     image = nibabel().Nifti1Image(values, affine)
     image.set_sform(affine, code="scanner")
     image.set_qform(affine, code="scanner")
     image.header.set_xyzt_units("mm")
     if intent is not None:
         image.header.set_intent(intent)
+    image.header["descrip"] = description.encode("ascii")
     image.to_filename(str(path))
 
 
