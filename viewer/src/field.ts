@@ -13,13 +13,14 @@ export interface Plane {
   values: Float32Array
 }
 
+/** Numbers along a side, where a field is smooth. */
 const N = 96
 
 /** A field, linear between lattice points, on the slice `eye` mm from the middle. */
-export function planeOf(lattice: Lattice, field: Float32Array, frame: Frame, eye: number): Plane {
+export function planeOf(lattice: Lattice, field: Float32Array, frame: Frame, eye: number, most = N): Plane {
   const [width, height] = frame.size
-  const n = Math.max(2, Math.min(N, 2 * frame.shape[0]))
-  const m = Math.max(2, Math.min(N, 2 * frame.shape[1]))
+  const n = Math.max(2, Math.min(most, 2 * frame.shape[0]))
+  const m = Math.max(2, Math.min(most, 2 * frame.shape[1]))
   const step: [number, number] = [width / (n - 1), height / (m - 1)]
   const values = new Float32Array(n * m)
   const at = sampler(lattice, field)
