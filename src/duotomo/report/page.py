@@ -7,9 +7,7 @@ from base64 import b64encode
 from collections.abc import Collection
 from hashlib import sha256
 from html import escape
-from importlib import import_module
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +100,8 @@ def page_of(folder: AnyPath, *, but: Collection[str] = ()) -> str:
     """Return the page of the result in a folder; but: files of it that are not looked at."""
     folder = Path(folder)
     saved, index = read_but("write_page", folder, but=but), read_index("write_page", folder)
-    change = change_of(folder)
     try:
-        return page_html(saved, index, change)
+        return page_html(saved, index, change_of(saved))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         # Before version 3 its own words had no checksum: somebody may have edited them.
         raise FileError(
@@ -113,12 +110,9 @@ def page_of(folder: AnyPath, *, but: Collection[str] = ()) -> str:
         ) from error
 
 
-def change_of(folder: Path) -> Change | None:
-    """Return what changed between the visits, where the folder says."""
-    reader = "duotomo.io.change_files"
-    if find_spec(reader) is None:
-        return None
-    found: Change | None = import_module(reader).read_change(folder)
+def change_of(saved: SavedResult) -> Change | None:
+    """Return what changed between the visits, where the result says."""
+    found: Change | None = getattr(saved, "change", None)
     return found
 
 
