@@ -1,7 +1,7 @@
 // What changed between the visits, over a slice: scores, where nothing is said, and circles about findings.
 
 import type { Finding, Lattice, PageChange, Vec3 } from './data'
-import { isolines, planeOf } from './field'
+import { type Plane, isolines, planeOf } from './field'
 import type { Frame } from './frame'
 import { clip, drawColours, write } from './paint'
 import type { State } from './state'
@@ -50,10 +50,18 @@ export function voxelOf({ shape, spacing, first }: Lattice, mm: Vec3): number {
   return (k * shape[1] + j) * shape[0] + i
 }
 
+let last: { frame: Frame; eye: number; plane: Plane } | null = null
+
+/** The scores on a slice; all panels show the same one. */
+function scorePlane(frame: Frame, change: PageChange, eye: number): Plane {
+  if (last?.frame !== frame || last.eye !== eye) last = { frame, eye, plane: planeOf(frame.lattice, change.scores, frame, eye, MOST_POINTS) }
+  return last.plane
+}
+
 /** Scores as colours, full from the threshold on and fading below it, with a line at the threshold. */
 export function drawScores(pen: CanvasRenderingContext2D, view: View2D, frame: Frame, change: PageChange, state: State): void {
   const { threshold, opacity } = state
-  const plane = planeOf(frame.lattice, change.scores, frame, frame.toPicture(state.point)[2], MOST_POINTS)
+  const plane = scorePlane(frame, change, frame.toPicture(state.point)[2])
   pen.save()
   clip(pen, view, frame)
   pen.globalAlpha = opacity

@@ -79,6 +79,10 @@ export function isolines(plane: Plane, value: number): [number, number, number, 
   }
   for (let j = 0; j + 1 < m; j++) {
     for (let i = 0; i + 1 < n; i++) {
+      const at = j * n + i
+      const above = Number(values[at] >= value) + Number(values[at + 1] >= value) + Number(values[at + n] >= value) + Number(values[at + n + 1] >= value)
+      // Most squares are on one side of the level.
+      if (above === 0 || above === 4) continue
       triangle([[i, j], [i + 1, j], [i + 1, j + 1]])
       triangle([[i, j], [i + 1, j + 1], [i, j + 1]])
     }
