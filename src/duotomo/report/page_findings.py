@@ -69,7 +69,7 @@ def expected_at(curve: FalseFindings, threshold: float) -> float | None:
 
     At the ends of the curve, what is nearest of it; None without a curve.
 
-    >>> expected_at(FalseFindings(thresholds=(3.0, 5.0), expected=(1.0, 0.01)), 4.0)
+    >>> round(expected_at(FalseFindings(thresholds=(3.0, 5.0), expected=(1.0, 0.01)), 4.0), 6)
     0.1
     """
     if not curve.thresholds:
