@@ -1,5 +1,6 @@
 // The bar above the pictures. Every control shows the state and changes nothing but the state.
 
+import { GONE, HATCH_COLOUR, NEW } from './change'
 import { VIEWS, type ViewName } from './frame'
 import { GRID_COLOUR, LARGER, SMALLER, UNDETERMINED, UNSURE, deviationOf, gridSpacing, ratioOf } from './overlay'
 import type { SlabKind } from './slab'
@@ -48,8 +49,15 @@ export class Controls {
       if (data.deformations.some((one) => one.uncertainty)) {
         this.toggle(over, 'Uncertainty', 'u', (state) => state.uncertainty, () => store.set({ uncertainty: !store.state.uncertainty }))
       }
-      this.opacity(over)
     }
+    if (data.change) {
+      if (data.change.findings.length > 0) {
+        this.toggle(over, 'Findings', 'f', (state) => state.circles, () => store.set({ circles: !store.state.circles }))
+      }
+      if (data.change.compared) this.toggle(over, 'Scores', 'z', (state) => state.scores, () => store.set({ scores: !store.state.scores }))
+      if (compared) this.toggle(over, 'Hatch', 'h', (state) => state.masked, () => store.set({ masked: !store.state.masked }))
+    }
+    if (data.deformations.length > 0 || data.change) this.opacity(over)
 
     const contrast = this.group('contrast')
     this.number(contrast, 'Window', (state) => state.high - state.low, (width) => {
@@ -68,7 +76,7 @@ export class Controls {
     const end = this.group('end')
     this.button(end, 'Text', 'i', onText)
     this.button(end, 'Keys', '?', onHelp)
-    if (data.deformations.length > 0) this.legend(this.element)
+    if (data.deformations.length > 0 || data.change) this.legend(this.element)
     store.onChange(() => this.refresh())
     this.refresh()
   }
@@ -186,6 +194,13 @@ export class Controls {
     legend.className = 'legend'
     this.refreshers.push((state) => {
       legend.replaceChildren()
+      const { change } = this.viewer.data
+      if (change && state.scores) {
+        const from = state.threshold.toFixed(1)
+        legend.append(swatch(`rgb(${NEW.join()})`), `new, line: z = ${from}`)
+        legend.append(swatch(`rgb(${GONE.join()})`), `gone, dashes: z = \u2212${from}`)
+      }
+      if (change && (state.scores || state.masked)) legend.append(swatch(HATCH_COLOUR, 'hatched'), 'hatched: nothing is said')
       const deformation = this.viewer.deformation()
       if (!deformation) return
       if (state.grid) {
@@ -216,8 +231,10 @@ function thickness(viewer: Viewer, n: number): string {
   return String(Number((n * viewer.data.lattice.spacing[2]).toPrecision(3)))
 }
 
-function swatch(colour: string): HTMLElement {
+function swatch(colour: string, kind = ''): HTMLElement {
   const box = document.createElement('i')
-  box.style.backgroundColor = colour
+  box.className = kind
+  if (kind) box.style.color = colour
+  else box.style.backgroundColor = colour
   return box
 }

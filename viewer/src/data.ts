@@ -35,12 +35,42 @@ export interface Uncertainty {
   fields: [Float32Array, Float32Array, Float32Array]
 }
 
+/** One place where the breast changed. */
+export interface Finding {
+  number: number
+  kind: 'new' | 'gone'
+  /** Where, in the machine frame, mm, and how large: a diameter, mm. */
+  place: Vec3
+  size: number
+  z: number
+}
+
+/** What changed between the visits, on the lattice of the pictures. */
+export interface PageChange {
+  /** NaN where nothing is said. */
+  scores: Float32Array
+  /** Why nothing is said, a key of `reasons`; 0 where something is. */
+  silent: Int16Array
+  /** Whether the visits could be compared; if not, there are no scores. */
+  compared: boolean
+  reasons: Record<string, string>
+  /** The picture that the reference was compared with. */
+  prior: string | null
+  /** |z| from which on there is a finding. */
+  threshold: number
+  /** False findings to expect per breast, by the threshold. */
+  thresholds: number[]
+  expected: number[]
+  findings: Finding[]
+}
+
 export interface PageData {
   lattice: Lattice
   slope: number
   unit: string
   pictures: Picture[]
   deformations: Deformation[]
+  change: PageChange | null
   reference: string
   prior: string | null
   window: [number, number]
@@ -55,6 +85,7 @@ interface Described {
   unit: string
   volumes: { name: string; title: string; element: string }[]
   deformations: { of: string; title: string; lattice: Lattice; element: string; deviations: string | null }[]
+  change: (Omit<PageChange, 'scores' | 'silent'> & { scores: string; silent: string; step: number; none: number }) | null
   reference: string
   prior: string | null
   window: [number, number]
@@ -66,7 +97,7 @@ interface Described {
 const VOXEL_OFFSET = 108
 
 export async function readPage(): Promise<PageData> {
-  const { volumes, deformations, ...rest } = JSON.parse(textOf('viewer-data')) as Described
+  const { volumes, deformations, change, ...rest } = JSON.parse(textOf('viewer-data')) as Described
   const pictures: Picture[] = []
   for (const { name, title, element } of volumes) {
     const nifti = await unpack(element)
@@ -79,7 +110,18 @@ export async function readPage(): Promise<PageData> {
     const uncertainty = deviations === null ? null : uncertaintyOf(split(await unpack(deviations), lattice), lattice)
     read.push({ of, title, lattice, fields: [x, y, z, change], uncertainty })
   }
-  return { ...rest, pictures, deformations: read }
+  return { ...rest, pictures, deformations: read, change: await changeOf(change) }
+}
+
+async function changeOf(described: Described['change']): Promise<PageChange | null> {
+  if (described === null) return null
+  const { scores, silent, step, none, ...rest } = described
+  const stored = new Int16Array(await unpack(scores))
+  return {
+    ...rest,
+    scores: Float32Array.from(stored, (value) => (value === none ? NaN : value * step)),
+    silent: Int16Array.from(new Uint8Array(await unpack(silent)))
+  }
 }
 
 /** The fields on a lattice, one after the other. */

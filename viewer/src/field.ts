@@ -13,13 +13,14 @@ export interface Plane {
   values: Float32Array
 }
 
+/** Numbers along a side, where a field is smooth. */
 const N = 96
 
 /** A field, linear between lattice points, on the slice `eye` mm from the middle. */
-export function planeOf(lattice: Lattice, field: Float32Array, frame: Frame, eye: number): Plane {
+export function planeOf(lattice: Lattice, field: Float32Array, frame: Frame, eye: number, most = N): Plane {
   const [width, height] = frame.size
-  const n = Math.max(2, Math.min(N, 2 * frame.shape[0]))
-  const m = Math.max(2, Math.min(N, 2 * frame.shape[1]))
+  const n = Math.max(2, Math.min(most, 2 * frame.shape[0]))
+  const m = Math.max(2, Math.min(most, 2 * frame.shape[1]))
   const step: [number, number] = [width / (n - 1), height / (m - 1)]
   const values = new Float32Array(n * m)
   const at = sampler(lattice, field)
@@ -78,6 +79,10 @@ export function isolines(plane: Plane, value: number): [number, number, number, 
   }
   for (let j = 0; j + 1 < m; j++) {
     for (let i = 0; i + 1 < n; i++) {
+      const at = j * n + i
+      const above = Number(values[at] >= value) + Number(values[at + 1] >= value) + Number(values[at + n] >= value) + Number(values[at + n + 1] >= value)
+      // Most squares are on one side of the level.
+      if (above === 0 || above === 4) continue
       triangle([[i, j], [i + 1, j], [i + 1, j + 1]])
       triangle([[i, j], [i + 1, j + 1], [i, j + 1]])
     }

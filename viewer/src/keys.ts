@@ -21,6 +21,9 @@ const MOUSE: [string, string][] = [
   ['double click', 'one picture large, and back']
 ]
 
+/** What a slider answers itself. */
+const SLIDING = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'PageUp', 'PageDown', 'Home', 'End']
+
 export function keyTable(viewer: Viewer, onHelp: () => void, onText: () => void): Key[] {
   const { store } = viewer
   const next = <T>(list: T[], now: T): T => list[(list.indexOf(now) + 1) % list.length]
@@ -52,6 +55,20 @@ export function keyTable(viewer: Viewer, onHelp: () => void, onText: () => void)
   if (viewer.data.deformations.some((one) => one.uncertainty)) {
     keys.push({ keys: ['u'], shown: 'u', words: 'uncertainty of the motion', act: () => store.set({ uncertainty: !store.state.uncertainty }) })
   }
+  const { change } = viewer.data
+  if (change && change.findings.length > 0) {
+    keys.push(
+      { keys: ['n'], shown: 'n', words: 'next finding', act: () => viewer.stepFinding(1) },
+      { keys: ['N'], shown: 'N', words: 'previous finding', act: () => viewer.stepFinding(-1) },
+      { keys: ['f'], shown: 'f', words: 'circles about the findings', act: () => store.set({ circles: !store.state.circles }) }
+    )
+  }
+  if (change?.compared) {
+    keys.push({ keys: ['z'], shown: 'z', words: 'map of scores z', act: () => store.set({ scores: !store.state.scores }) })
+  }
+  if (change && compared) {
+    keys.push({ keys: ['h'], shown: 'h', words: 'hatch the difference where nothing is said', act: () => store.set({ masked: !store.state.masked }) })
+  }
   if (compared) {
     keys.push(
       { keys: ['b'], shown: 'b', words: 'blink: the other visit in the same place', act: () => viewer.blink() },
@@ -72,7 +89,8 @@ export function keyTable(viewer: Viewer, onHelp: () => void, onText: () => void)
 export function listenToKeys(table: Key[]): void {
   document.addEventListener('keydown', (event) => {
     const { target } = event
-    const typing = target instanceof HTMLInputElement || target instanceof HTMLSelectElement
+    const slides = target instanceof HTMLInputElement && target.type === 'range'
+    const typing = slides ? SLIDING.includes(event.key) : target instanceof HTMLInputElement || target instanceof HTMLSelectElement
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return
     const found = table.find(({ keys }) => keys.includes(event.key))
     if (!found) return

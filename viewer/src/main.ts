@@ -2,6 +2,7 @@
 
 import { Controls } from './controls'
 import { readPage } from './data'
+import { attachFindings } from './findings'
 import { helpDialog, keyTable, listenToKeys } from './keys'
 import { listen } from './pointer'
 import './style.css'
@@ -22,6 +23,7 @@ async function main(place: HTMLElement): Promise<void> {
   controls.refresh()
   for (const panel of viewer.panels) listen(viewer, panel)
   listenToKeys(table)
+  attachFindings(viewer, document)
 
   let timer = 0
   store.onChange((now, before) => {

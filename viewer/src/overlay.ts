@@ -1,8 +1,9 @@
-// What is drawn over a slice: volume change, uncertainty, the prior's grid, the crosshair, edges and a scale.
+// What is drawn over a slice: volume change, uncertainty, the prior's grid, what changed, the crosshair, edges and a scale.
 
 import type { Deformation, Uncertainty, Vec3 } from './data'
-import { type Plane, isolines, planeOf } from './field'
+import { isolines, planeOf } from './field'
 import type { Frame } from './frame'
+import { clip, drawColours, write } from './paint'
 import type { State } from './state'
 import type { View2D } from './view2d'
 
@@ -27,7 +28,8 @@ export function drawOver(
   view: View2D,
   frame: Frame,
   state: State,
-  deformation: Deformation | undefined
+  deformation: Deformation | undefined,
+  drawMaps: (pen: CanvasRenderingContext2D) => void
 ): void {
   const pen = canvas.getContext('2d')
   if (!pen) return
@@ -42,6 +44,7 @@ export function drawOver(
     if (state.grid) drawGrid(pen, view, frame, deformation, at[2])
     pen.restore()
   }
+  drawMaps(pen)
   if (state.crosshair) drawCrosshair(pen, view, at)
   drawEdges(pen, view, frame)
   drawScale(pen, view, frame)
@@ -71,13 +74,6 @@ export function deviationOf(uncertainty: Uncertainty): number {
   return most
 }
 
-function clip(pen: CanvasRenderingContext2D, view: View2D, frame: Frame): void {
-  const [left, top] = view.toCanvas(-frame.size[0] / 2, frame.size[1] / 2)
-  pen.beginPath()
-  pen.rect(left, top, frame.size[0] * view.pixelsPerMm, frame.size[1] * view.pixelsPerMm)
-  pen.clip()
-}
-
 function drawChange(pen: CanvasRenderingContext2D, view: View2D, frame: Frame, deformation: Deformation, eye: number): void {
   const most = Math.log2(ratioOf(deformation))
   drawColours(pen, view, planeOf(deformation.lattice, deformation.fields[3], frame, eye), (change) =>
@@ -90,28 +86,6 @@ function drawUncertainty(pen: CanvasRenderingContext2D, view: View2D, frame: Fra
   drawColours(pen, view, planeOf(uncertainty.lattice, uncertainty.fields[0], frame, eye), (mm) =>
     Number.isNaN(mm) ? [...UNDETERMINED, UNDETERMINED_ALPHA] : [...UNSURE, 255 * Math.min(1, mm / most)]
   )
-}
-
-type Colour = [number, number, number, number]
-
-/** Draw numbers as colours; null leaves the picture as it is. */
-function drawColours(pen: CanvasRenderingContext2D, view: View2D, plane: Plane, colour: (value: number) => Colour | null): void {
-  const { n, m, first, step, values } = plane
-  const image = new ImageData(n, m)
-  for (let j = 0; j < m; j++) {
-    for (let i = 0; i < n; i++) {
-      const rgba = colour(values[(m - 1 - j) * n + i])
-      if (rgba) image.data.set(rgba, 4 * (j * n + i))
-    }
-  }
-  const small = document.createElement('canvas')
-  small.width = n
-  small.height = m
-  small.getContext('2d')?.putImageData(image, 0, 0)
-  pen.imageSmoothingEnabled = true
-  // Numbers belong to the middles of pixels, so the picture reaches half a pixel beyond them.
-  const [left, top] = view.toCanvas(first[0] - step[0] / 2, first[1] + (m - 0.5) * step[1])
-  pen.drawImage(small, left, top, n * step[0] * view.pixelsPerMm, m * step[1] * view.pixelsPerMm)
 }
 
 function drawGrid(pen: CanvasRenderingContext2D, view: View2D, frame: Frame, deformation: Deformation, eye: number): void {
@@ -195,13 +169,4 @@ function drawScale(pen: CanvasRenderingContext2D, view: View2D, frame: Frame): v
   pen.textAlign = 'left'
   pen.textBaseline = 'bottom'
   write(pen, `${length} mm`, x, y - 2 * dot)
-}
-
-/** With a dark rim, so that it can be read on tissue too. */
-function write(pen: CanvasRenderingContext2D, text: string, x: number, y: number): void {
-  pen.strokeStyle = 'rgb(0 0 0 / 80%)'
-  pen.lineWidth = 3 * devicePixelRatio
-  pen.lineJoin = 'round'
-  pen.strokeText(text, x, y)
-  pen.fillText(text, x, y)
 }

@@ -71,6 +71,12 @@ export class Panel {
     this.over.setAttribute('aria-label', text)
   }
 
+  /** The picture that the title names, where it is a choice. */
+  set chosen(name: string) {
+    const select = this.heading.querySelector('select')
+    if (select) select.value = name
+  }
+
   /** A title that is a choice. */
   choose(label: string, options: [string, string][], now: string, onChoice: (value: string) => void): void {
     const select = document.createElement('select')

@@ -28,6 +28,14 @@ export interface State {
   jacobian: boolean
   uncertainty: boolean
   opacity: number
+  /** The map of scores, and the |z| from which on findings are listed. */
+  scores: boolean
+  threshold: number
+  /** Circles about the findings, and the number of the one chosen. */
+  circles: boolean
+  finding: number | null
+  /** Whether the difference is left out where nothing is said. */
+  masked: boolean
   swapped: boolean
   blinking: boolean
   /** The panel that is shown alone, or null for all side by side. */

@@ -1,5 +1,6 @@
 // The panels, and what follows from each change of the state.
 
+import { circlesOn, drawCircles, drawHatch, drawScores, listed, voxelOf } from './change'
 import type { Deformation, PageData, Picture, Vec3 } from './data'
 import { sampler } from './field'
 import { Frame } from './frame'
@@ -12,6 +13,9 @@ import { type State, Store } from './state'
 const CAPTIONS = 62
 /** Of a second line of the readout. */
 const LINE = 18
+
+/** Among the arranged pictures, where nothing is said; no picture has that name. */
+const SILENT = ' silent'
 
 const placement = ({ view, turn }: State): string => (view === 'above' ? `above ${turn}` : view)
 
@@ -48,6 +52,11 @@ export class Viewer {
       jacobian: false,
       uncertainty: false,
       opacity: 0.7,
+      scores: false,
+      threshold: data.change?.threshold ?? 0,
+      circles: true,
+      finding: null,
+      masked: true,
       swapped: false,
       blinking: false,
       alone: null,
@@ -57,7 +66,7 @@ export class Viewer {
     this.panels = [new Panel('reference', 'first', GREY)]
     if (data.prior !== null) this.panels.push(new Panel('prior', 'second', GREY), new Panel('difference', 'difference', DIVERGING))
     this.element.className = 'panels'
-    if (data.deformations.some((one) => one.uncertainty)) this.element.classList.add('sure')
+    if (data.change || data.deformations.some((one) => one.uncertainty)) this.element.classList.add('sure')
     this.element.append(...this.panels.map((panel) => panel.element))
     this.nameTitles()
     this.store.onChange(() => this.update())
@@ -101,6 +110,34 @@ export class Viewer {
     this.store.set({ swapped: !swapped, alone: alone === null ? null : alone === 0 ? 1 : 0 })
   }
 
+  /** Go to a finding's place, in all pictures. */
+  toFinding(number: number): void {
+    const { change, reference } = this.data
+    const finding = change?.findings.find((one) => one.number === number)
+    if (!change || !finding) return
+    const { state } = this.store
+    const [right, up] = this.frame.toPicture(finding.place)
+    this.store.set({
+      finding: number,
+      point: this.frame.inside(finding.place),
+      first: state.first === change.prior ? reference : state.first,
+      second: change.prior ?? state.second,
+      circles: true,
+      middle: state.zoom > 1 ? [right, up] : state.middle
+    })
+  }
+
+  /** Go to the next finding of those that the threshold leaves, or back. */
+  stepFinding(by: 1 | -1): void {
+    const { change } = this.data
+    const { threshold, finding } = this.store.state
+    const numbers = change ? listed(change, threshold).map(({ number }) => number) : []
+    if (numbers.length === 0) return
+    const now = finding === null ? -1 : numbers.indexOf(finding)
+    const next = now < 0 ? (by > 0 ? 0 : numbers.length - 1) : (now + by + numbers.length) % numbers.length
+    this.toFinding(numbers[next])
+  }
+
   deformation(): Deformation | undefined {
     const { deformations } = this.data
     const visit = this.store.state.second
@@ -142,14 +179,32 @@ export class Viewer {
     this.element.classList.toggle('stacked', this.isWide())
     this.panels.forEach((panel, i) => {
       panel.element.classList.toggle('front', state.alone === i)
+      panel.chosen = (panel.role === 'prior' ? state.second : state.first) ?? ''
       panel.draw(at, state.zoom, state.middle)
       const deformation = panel.role === 'difference' ? undefined : this.deformation()
-      drawOver(panel.over, panel.view, this.frame, state, deformation)
+      drawOver(panel.over, panel.view, this.frame, state, deformation, (pen) => this.drawChange(pen, panel, state))
       const [x, y] = panel.view.toCanvas(at[0], at[1])
       panel.element.dataset.crosshair = `${x.toFixed(1)} ${y.toFixed(1)}`
       panel.element.dataset.slice = String(this.frame.sliceOf(state.point))
       panel.readout = this.read(panel, at)
     })
+  }
+
+  private drawChange(pen: CanvasRenderingContext2D, panel: Panel, state: State): void {
+    const { change } = this.data
+    if (!change) return
+    const { view } = panel
+    const silent = this.silent(state)
+    if (silent && (state.scores || (panel.role === 'difference' && state.masked))) {
+      drawHatch(pen, view, this.frame, silent, this.frame.sliceOf(state.point))
+    }
+    if (state.scores) drawScores(pen, view, this.frame, change, state)
+    const eye = this.frame.toPicture(state.point)[2]
+    const circles = state.circles ? circlesOn(view, this.frame, listed(change, state.threshold), eye) : []
+    drawCircles(pen, circles, state.finding)
+    panel.element.dataset.circles = circles
+      .map(({ finding, x, y, radius }) => `${finding.number} ${x.toFixed(1)} ${y.toFixed(1)} ${radius.toFixed(1)}`)
+      .join('; ')
   }
 
   /** Whether the pictures are larger below each other than side by side. */
@@ -166,11 +221,11 @@ export class Viewer {
   private nameTitles(): void {
     const { pictures } = this.data
     const [first, second, difference] = this.panels
-    const chosen = pictures.length > 2 && second !== undefined
+    const chosen = pictures.length > (second ? 2 : 1)
     const options = pictures.map(({ name, title }): [string, string] => [name, title])
     if (chosen) {
       first.choose('First picture', options, this.start.first, (name) => this.store.set({ first: name }))
-      second.choose('Second picture', options, this.start.second ?? '', (name) => this.store.set({ second: name }))
+      second?.choose('Second picture', options, this.start.second ?? '', (name) => this.store.set({ second: name }))
     } else {
       first.title = this.picture(this.start.first).title
       if (second && this.start.second) second.title = this.picture(this.start.second).title
@@ -181,7 +236,7 @@ export class Viewer {
   /** Bring into the panels what is to be shown, if it is not there yet. */
   private async prepare(state: State): Promise<void> {
     const order = `${placement(state)} ${state.slab} ${state.slabKind}`
-    const content = `${order} ${state.first} ${state.second}`
+    const content = `${order} ${state.first} ${state.second} ${state.masked}`
     const window = `${state.low} ${state.high} ${state.spread}`
     const now = [order, content, window].join('|')
     if (now === this.shown) return
@@ -200,7 +255,35 @@ export class Viewer {
     if (state.second === null) return
     const second = this.arranged(state.second, state)
     await this.panels[1].show(second, this.frame, low, high)
-    await this.panels[2].show(first.map((value, i) => value - second[i]), this.frame, -spread, spread)
+    await this.panels[2].show(this.difference(state, first, second), this.frame, -spread, spread)
+  }
+
+  /** First minus second; 0 where nothing is said. */
+  private difference(state: State, first: Int16Array, second: Int16Array): Int16Array {
+    const { change } = this.data
+    if (!change || !state.masked || state.second === null) return first.map((value, i) => value - second[i])
+    const silent = this.frame.arrange(change.silent)
+    // What is not said takes no part in a slab: it adds nothing to means, and is no maximum.
+    const left = state.slabKind === 'mean' ? 0 : -32768
+    const [a, b] = [state.first, state.second].map((name) => {
+      const values = this.frame.arrange(this.picture(name).values)
+      for (let i = 0; i < values.length; i++) if (silent[i] !== 0) values[i] = left
+      return slab(values, this.frame.shape[2], state.slab, state.slabKind)
+    })
+    return a.map((value, i) => value - b[i])
+  }
+
+  /** Why nothing is said, in the frame's order; 0 where something is, in any slice of the slab. */
+  private silent({ slab: thickness }: State): Int16Array | null {
+    const { change } = this.data
+    if (!change) return null
+    let values = this.ready.get(SILENT)
+    if (!values) {
+      const negative = this.frame.arrange(change.silent).map((code) => -code)
+      values = slab(negative, this.frame.shape[2], thickness, 'maximum').map((code) => -code)
+      this.ready.set(SILENT, values)
+    }
+    return values
   }
 
   private arranged(name: string, { slab: thickness, slabKind }: State): Int16Array {
@@ -215,9 +298,35 @@ export class Viewer {
   private read(panel: Panel, at: Vec3): string {
     const value = panel.valueAt(at) * this.data.slope
     const sign = panel.role === 'difference' && value > 0 ? '+' : ''
+    const many = this.panels.length > 1
+    const sure = panel.role === (many ? 'prior' : 'reference') ? this.howSure() : ''
+    const changed = panel.role === (many ? 'difference' : 'reference') ? this.whatChanged() : ''
+    const more = [sure, changed].filter(Boolean).join('; ')
+    if (panel.role === 'difference' && this.isMasked(at)) return `not shown\n${more}`
     const text = `${sign}${value.toFixed(4)} ${this.data.unit}`
-    const sure = panel.role === (this.panels.length > 1 ? 'prior' : 'reference') ? this.howSure() : ''
-    return sure ? `${text}\n${sure}` : text
+    return more ? `${text}\n${more}` : text
+  }
+
+  private isMasked(at: Vec3): boolean {
+    const { state } = this.store
+    const silent = state.masked ? this.silent(state) : null
+    if (!silent) return false
+    const { shape, spacing } = this.frame
+    const first = shape.map((n, i) => (-(n - 1) / 2) * spacing[i]) as Vec3
+    return silent[voxelOf({ shape, spacing, first }, at)] !== 0
+  }
+
+  /** The score at the crosshair, or why there is none. */
+  private whatChanged(): string {
+    const { change, lattice } = this.data
+    if (!change) return ''
+    const voxel = voxelOf(lattice, this.store.state.point)
+    const z = change.scores[voxel]
+    if (Number.isNaN(z)) {
+      const why = change.reasons[String(change.silent[voxel])] ?? (change.compared ? '' : 'the visits were not compared')
+      return why ? `nothing is said here: ${why}` : 'nothing is said here'
+    }
+    return `z = ${z > 0 ? '+' : z < 0 ? '\u2212' : ''}${Math.abs(z).toFixed(1)}`
   }
 
   /** How sure the motion of the other visit is at the crosshair. */

@@ -11,7 +11,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from duotomo.change import Change
+from duotomo.change.change import RESEARCH
 from duotomo.errors import DuotomoError
+from duotomo.geometry import VolumeGrid
 from duotomo.io import FileError, SavedResult
 from duotomo.io.durable import durable, held
 from duotomo.io.file_set import together
@@ -20,6 +23,7 @@ from duotomo.io.result_folder import write_drawn
 from duotomo.io.result_format import PAGE
 from duotomo.io.result_index import INDEX, read_index
 from duotomo.io.result_reader import read_but
+from duotomo.report.page_findings import described_change
 from duotomo.report.page_text import text_html
 from duotomo.report.page_volumes import (
     PageVolumes,
@@ -97,7 +101,7 @@ def page_of(folder: AnyPath, *, but: Collection[str] = ()) -> str:
     folder = Path(folder)
     saved, index = read_but("write_page", folder, but=but), read_index("write_page", folder)
     try:
-        return page_html(saved, index)
+        return page_html(saved, index, change_of(saved))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         # Before version 3 its own words had no checksum: somebody may have edited them.
         raise FileError(
@@ -106,13 +110,19 @@ def page_of(folder: AnyPath, *, but: Collection[str] = ()) -> str:
         ) from error
 
 
-def page_html(saved: SavedResult, index: dict[str, Any]) -> str:
-    """Return the page of a result. index: the content of its `result.json`."""
+def change_of(saved: SavedResult) -> Change | None:
+    """Return what changed between the visits, where the result says."""
+    found: Change | None = getattr(saved, "change", None)
+    return found
+
+
+def page_html(saved: SavedResult, index: dict[str, Any], change: Change | None = None) -> str:
+    """Return the page of a result. index: the content of its `result.json`. change: between the visits."""
     # `</script` would end the element: in a script's strings and patterns, `<\\/script` means the same.
     script = viewer_part(SCRIPT).replace("</script", "<\\/script").replace("<!--", "<\\!--")
     style = viewer_part(STYLE)
-    shown = page_volumes(saved)
-    described, blocks = _viewer_data(saved, shown)
+    shown = page_volumes(saved, change)
+    described, blocks = _viewer_data(saved, shown, change)
     policy = "; ".join(
         [
             "default-src 'none'",
@@ -136,7 +146,8 @@ def page_html(saved: SavedResult, index: dict[str, Any]) -> str:
 </head>
 <body>
 <main id="viewer"><p>Unpacking the volumes ...</p></main>
-<aside id="text">{text_html(saved, index, shown)}</aside>
+<aside id="text">{text_html(saved, index, shown, change)}</aside>
+<footer>{escape(RESEARCH)}</footer>
 <noscript><p>The pictures need JavaScript; the text does not.</p></noscript>
 <script type="application/json" id="viewer-data">{_json(described)}</script>
 {"".join(blocks)}<script>{script}</script>
@@ -145,7 +156,9 @@ def page_html(saved: SavedResult, index: dict[str, Any]) -> str:
 """
 
 
-def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any], list[str]]:
+def _viewer_data(
+    saved: SavedResult, shown: PageVolumes, change: Change | None
+) -> tuple[dict[str, Any], list[str]]:
     """Return what the viewer reads first, and the elements that hold the arrays."""
     blocks: list[str] = []
     volumes: list[dict[str, Any]] = []
@@ -168,14 +181,18 @@ def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any]
         deformations.append(
             {"of": of, "title": title, "lattice": lattice, "element": element, "deviations": deviations}
         )
-    grid = shown.grid
-    first = [low + d / 2 for low, d in zip(grid.low_mm, grid.spacing_mm, strict=True)]
+    changed = None
+    if change is not None and shown.maps is not None:
+        blocks.append(_block("scores", shown.maps.packed_scores()))
+        blocks.append(_block("silent", shown.maps.packed_silent()))
+        changed = described_change(change, shown.prior, "scores", "silent")
     described = {
-        "lattice": {"shape": grid.shape[::-1], "spacing": grid.spacing_mm[::-1], "first": first[::-1]},
+        "lattice": _lattice(shown.grid),
         "slope": shown.slope,
         "unit": "1/mm",
         "volumes": volumes,
         "deformations": deformations,
+        "change": changed,
         "reference": shown.reference,
         "prior": shown.prior,
         "window": shown.window,
@@ -183,6 +200,11 @@ def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any]
         "turn": CHEST_WALL_LEFT,
     }
     return described, blocks
+
+
+def _lattice(grid: VolumeGrid) -> dict[str, Any]:
+    first = [low + d / 2 for low, d in zip(grid.low_mm, grid.spacing_mm, strict=True)]
+    return {"shape": grid.shape[::-1], "spacing": grid.spacing_mm[::-1], "first": first[::-1]}
 
 
 def _block(element: str, content: bytes) -> str:

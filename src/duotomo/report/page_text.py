@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from duotomo.change import Change
 from duotomo.io import SavedResult
 from duotomo.report.page_charts import course_svg, residual_svg
+from duotomo.report.page_findings import findings_html
+from duotomo.report.page_table import table
 from duotomo.report.page_volumes import PageVolumes
 from duotomo.report.page_words import NOTE, CheckLine, Rows, numbers, physical_rows, quality_checks
 
@@ -28,12 +31,15 @@ _FEW = 12
 _BY = "\N{MULTIPLICATION SIGN}"
 
 
-def text_html(saved: SavedResult, index: Mapping[str, Any], shown: PageVolumes) -> str:
-    """Return the text of a page. index: the content of `result.json`."""
+def text_html(
+    saved: SavedResult, index: Mapping[str, Any], shown: PageVolumes, change: Change | None = None
+) -> str:
+    """Return the text of a page. index: the content of `result.json`. change: if known."""
     return "".join(
         [
             _alarm(saved.settings),
             _head(saved, shown),
+            "" if change is None else _section("Findings", findings_html(change, shown.coarsened[0])),
             _section("Quality checks", _checks(index, saved.notes)),
             _section("Motion between the visits", _motion(saved, index)),
             _section("Course of the run", _course(saved)),
@@ -41,16 +47,6 @@ def text_html(saved: SavedResult, index: Mapping[str, Any], shown: PageVolumes) 
             _section("How to cite", _cite(saved.versions.get("duotomo", ""))),
         ]
     )
-
-
-def table(rows: Rows) -> str:
-    """Return a table of names and values.
-
-    >>> table([("a", "<b>")])
-    '<table><tr><th scope="row">a</th><td>&lt;b&gt;</td></tr></table>'
-    """
-    lines = (f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows)
-    return f"<table>{''.join(lines)}</table>"
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

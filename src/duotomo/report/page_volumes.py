@@ -12,11 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from duotomo.change import Change
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import world_to_voxel
 from duotomo.io import SavedResult, SavedUncertainty
 from duotomo.io.libraries import nibabel
 from duotomo.io.patient_frame import ras_affine
+from duotomo.report.page_change import PageMaps, page_maps
 from duotomo.transforms import Motion, Translation, invert_points
 
 MOST_VOXELS = 8_000_000
@@ -35,7 +37,8 @@ class PageVolumes:
 
     grid: of them all. coarsened: by which factors (z, y, x) the result's own grid was. numbers: name ->
     stored numbers (z, y, x), int16; times `slope` they are attenuations. window: the values drawn black
-    and white. spread: the difference of the reference and the prior drawn in the strongest colours.
+    and white. spread: the difference of the reference and the prior drawn in the strongest colours. maps: of
+    what changed, if known.
     """
 
     grid: VolumeGrid
@@ -46,6 +49,11 @@ class PageVolumes:
     prior: str | None
     window: tuple[float, float]
     spread: float
+    maps: PageMaps | None = None
+
+
+UNDILUTED = "undiluted"
+"""The name of the current visit's volume with its findings at their own contrast."""
 
 
 def registered_name(visit: int) -> str:
@@ -62,18 +70,22 @@ def title_of(name: str, names: Mapping[str, object]) -> str:
     ('Reconstruction', 'All visits together')
     """
     if name == "volume":
-        if "visit_1" in names:
+        if "visit_1" in names or UNDILUTED in names:
             return "All visits together"
         return "Reference (visit 1)" if len(names) > 1 else "Reconstruction"
     if name == "visit_1":
         return "Visit 1 (reference)"
+    if name == UNDILUTED:
+        return "Visit 1, undiluted"
     found = re.fullmatch(r"visit_(\d+)_registered", name)
     return f"Visit {found[1]}, registered" if found else name.replace("_", " ")
 
 
-def in_reference_frame(saved: SavedResult) -> dict[str, torch.Tensor]:
+def in_reference_frame(saved: SavedResult, change: Change | None = None) -> dict[str, torch.Tensor]:
     """Return the volumes that lie in the reference frame, the reference first, on the result's grid."""
     found = {name: volume for name, volume in saved.others.items() if name == "visit_1"}
+    if change is not None and not change.reason:
+        found[UNDILUTED] = _on(saved.grid, change.volume, change.grid)
     found["volume"] = saved.volume
     for number in range(2, len(saved.motions) + 2):
         name = registered_name(number)
@@ -102,9 +114,12 @@ def coarsening(grid: VolumeGrid, most: int) -> Shape:
     return across, within, within
 
 
-def page_volumes(saved: SavedResult) -> PageVolumes:
-    """Return the volumes of a result in one grid and one scale, coarsened where they are too large."""
-    volumes = in_reference_frame(saved)
+def page_volumes(saved: SavedResult, change: Change | None = None) -> PageVolumes:
+    """Return the volumes of a result in one grid and one scale, coarsened where they are too large.
+
+    change: between the visits, if known; its maps come along.
+    """
+    volumes = in_reference_frame(saved, change)
     factors = coarsening(saved.grid, min(MOST_VOXELS, MOST_TOGETHER // len(volumes)))
     values = {name: _pooled(volume, factors) for name, volume in volumes.items()}
     reference = next(iter(values))
@@ -117,8 +132,12 @@ def page_volumes(saved: SavedResult) -> PageVolumes:
     }
     window = _window(values[reference])
     spread = (window[1] - window[0]) / 2
+    maps = None if change is None else page_maps(change, saved.grid, factors)
     if prior is not None:
-        spread = float(np.quantile(np.abs(_sample(values[reference] - values[prior])), 0.998)) or spread
+        difference = values[reference] - values[prior]
+        if maps is not None and (maps.silent == 0).any():
+            difference = difference[maps.silent == 0]
+        spread = float(np.quantile(np.abs(_sample(difference)), 0.998)) or spread
     return PageVolumes(
         grid=saved.grid.coarsen(factors),
         coarsened=factors,
@@ -128,6 +147,7 @@ def page_volumes(saved: SavedResult) -> PageVolumes:
         prior=prior,
         window=window,
         spread=spread,
+        maps=maps,
     )
 
 
