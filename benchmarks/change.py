@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ Row = dict[str, Any]
 def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str) -> Row:
     """Solve one case; return what each method says of it."""
     case = make(spec, cache, voxel_mm=voxel_mm, device=device)
-    settings = Settings.automatic(case.study)
+    settings = replace(Settings.automatic(case.study), stiffer=())
     began = time.perf_counter()
     result = simultaneous(case.study, settings)
     seconds = {"joint": time.perf_counter() - began}
@@ -141,7 +142,7 @@ def _contrast(volume: torch.Tensor, case: ChangeCase, grid: VolumeGrid) -> float
     z, _, _ = _index(case.lesion_mm, grid)
     n_y, n_x = grid.shape[1:]
     at = torch.cartesian_prod(torch.tensor([z]), torch.arange(n_y), torch.arange(n_x))
-    xyz = torch.from_numpy(voxel_to_world(grid, at.numpy()))
+    xyz = torch.from_numpy(voxel_to_world(grid, at.numpy()).copy())
     radius = (xyz[:, :2] - torch.tensor(case.lesion_mm[:2])).norm(dim=1).reshape(n_y, n_x)
     layer, size = volume[z].cpu(), max(case.lesion_size_mm, 2.5 * min(grid.spacing_mm))
     inner = layer[radius < 0.35 * size]
@@ -153,7 +154,7 @@ def _tre_mm(case: ChangeCase, result: Result) -> float:
     """Return the mean error of the motion over the tissue of the prior visit."""
     tissue = (case.prior_truth.cpu() > 0.02).nonzero()
     some = tissue[torch.randperm(len(tissue), generator=torch.Generator().manual_seed(0))[:400]]
-    moving_mm = torch.from_numpy(voxel_to_world(case.study.grid, some.numpy()))
+    moving_mm = torch.from_numpy(voxel_to_world(case.study.grid, some.numpy()).copy())
     reference_mm = case.motion.points(moving_mm)
     return float(target_registration_error(result.motions[0], moving_mm, reference_mm).mean())
 

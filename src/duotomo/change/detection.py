@@ -46,6 +46,8 @@ class ScoreMap:
     ----------
     difference : Difference
         Of the visits.
+    slope : torch.Tensor
+        Along a change of each voxel, (z, y, x).
     scores : tuple of Score
         Of each template.
     z : torch.Tensor
@@ -57,6 +59,7 @@ class ScoreMap:
     """
 
     difference: Difference
+    slope: torch.Tensor = field(repr=False)
     scores: tuple[Score, ...] = field(repr=False)
     z: torch.Tensor = field(repr=False)
     silent: torch.Tensor = field(repr=False)
@@ -149,6 +152,7 @@ def score_map(
         z_map = torch.where(stated, best(scores)[0], torch.nan).float().cpu()
     return ScoreMap(
         difference=difference,
+        slope=all_slopes[0],
         scores=scores,
         z=z_map,
         silent=silent,
@@ -198,7 +202,7 @@ def change_of(
         return Change.none(result.grid, result.volume, "No part of the breast is seen well by both visits.")
     threshold = threshold_for(expected, maps.litres)
     places = peaks(maps.z, maps.grid, threshold, MOST_FINDINGS)
-    refits = [refit(maps.difference, maps.scores, place) for place in places]
+    refits = [refit(maps.difference, maps.slope, maps.scores, place) for place in places]
     findings = _findings(maps, places, refits, result)
     volume = result.volume.clone()
     for one in refits:

@@ -11,7 +11,8 @@ import torch
 from duotomo.change.difference import Difference
 from duotomo.change.finding import Interval, Xyz
 from duotomo.change.peaks import Index
-from duotomo.change.score import Score, correlated
+from duotomo.change.score import Score
+from duotomo.change.templates import Offset
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
 
@@ -28,7 +29,7 @@ class Refit:
     Parameters
     ----------
     template : int
-        Which of the scores fits best.
+        Which of the scores is largest.
     place_mm : tuple of float
         (x, y, z), between voxels.
     place_deviation_mm : tuple of float
@@ -38,11 +39,11 @@ class Refit:
     size_interval_mm : tuple of float
         Of 95 %.
     contrast_per_mm : float
-        Of the template that fits best.
+        Of a sphere of that size.
     contrast_interval_per_mm : tuple of float
         Of 95 %.
     smear_mm : float
-        Length along z at half of the height of the template's own scores.
+        Length along z over which the slopes that it causes stay above half of their largest.
     change : torch.Tensor
         What it adds to the volume that both visits share, (z, y, x), in 1/mm.
     """
@@ -58,43 +59,50 @@ class Refit:
     change: torch.Tensor = field(repr=False)
 
 
-def refit(difference: Difference, scores: Sequence[Score], peak: Index) -> Refit:
+def refit(difference: Difference, slope: torch.Tensor, scores: Sequence[Score], peak: Index) -> Refit:
     """Return what is at a peak: each template is put there, and the slopes compared with those it causes.
 
     Parameters
     ----------
     difference : Difference
         Of the visits.
+    slope : torch.Tensor
+        Along a change of each voxel, (z, y, x).
     scores : sequence of Score
         Of all templates.
     peak : tuple of int
         Voxel, (z, y, x).
     """
-    grid, z = difference.grid, torch.stack([one.z for one in scores])
-    at = (slice(None), *peak)
-    sign = 1.0 if float(z[at][z[at].abs().argmax()]) > 0 else -1.0
-    likelihood = 0.5 * (sign * z).clamp(min=0).square()
-    chosen = int(likelihood[at].argmax())
+    grid = difference.grid
+    z = torch.stack([one.z for one in scores])
+    chosen = int(z[(slice(None), *peak)].abs().argmax())
     own = scores[chosen]
-    shape = _placed(own.template.values(grid).to(own.z), peak, grid)
-    slopes, shared = difference.of_change(shape[None])
-    # What a change of contrast 1 adds to the slope along the template.
-    caused = correlated(slopes[0], own.template.contrast(grid).to(own.z))
-    unit, deviation = float(caused[peak]), float(own.deviation[peak])
-    contrast = float(own.z[peak]) * deviation / unit
-    spread = NORMAL * deviation / abs(unit)
-    place_mm, place_deviation_mm = _place(likelihood[chosen], peak, grid)
-    size_mm, size_interval_mm = _size([one.template.size_mm for one in scores], likelihood[at].tolist())
+    offset, place_mm, place_deviation_mm = _place(0.5 * own.z.square(), peak, grid)
+    values = [one.template.values(grid, offset).to(own.z) for one in scores]
+    shapes = torch.stack([_placed(one, peak, grid) for one in values])
+    caused, shared = difference.of_change(shapes)
+    # Along each shape: the slope found, and what a contrast of 1 would add to it.
+    found, units = (shapes * slope).flatten(1).sum(dim=1), (shapes * caused).flatten(1).sum(dim=1)
+    contrasts = (found / units).tolist()
+    gains = (found.square() / units).tolist()
+    # The score says how large noise is: the best fit gains half its square.
+    likelihoods = [0.5 * float(own.z[peak]) ** 2 * gain / max(gains) for gain in gains]
+    sizes_mm = [one.template.size_mm for one in scores]
+    size_mm, size_interval_mm = _size(sizes_mm, likelihoods)
+    nearest = gains.index(max(gains))
+    ends = [_between(sizes_mm, contrasts, one) for one in (size_mm, *size_interval_mm)]
+    spread = NORMAL / abs(float(own.z[peak]))
+    low, *_, high = sorted(one * factor for one in ends for factor in (1 - spread, 1 + spread))
     return Refit(
         template=chosen,
         place_mm=place_mm,
         place_deviation_mm=place_deviation_mm,
         size_mm=size_mm,
         size_interval_mm=size_interval_mm,
-        contrast_per_mm=contrast,
-        contrast_interval_per_mm=(contrast - spread, contrast + spread),
-        smear_mm=_width_mm(caused[:, peak[1], peak[2]], peak[0], grid.spacing_mm[0]),
-        change=contrast * (shape - shared[0]),
+        contrast_per_mm=ends[0],
+        contrast_interval_per_mm=(low, high),
+        smear_mm=_width_mm(caused[nearest][:, peak[1], peak[2]], peak[0], grid.spacing_mm[0]),
+        change=contrasts[nearest] * (shapes[nearest] - shared[nearest]),
     )
 
 
@@ -111,21 +119,25 @@ def _placed(values: torch.Tensor, peak: Index, grid: VolumeGrid) -> torch.Tensor
     return result
 
 
-def _place(likelihood: torch.Tensor, peak: Index, grid: VolumeGrid) -> tuple[Xyz, Xyz]:
-    """Return the peak of a parabola along each axis, and the deviation that its curvature stands for."""
-    index, deviation = [], []
+def _place(likelihood: torch.Tensor, peak: Index, grid: VolumeGrid) -> tuple[Offset, Xyz, Xyz]:
+    """Return the peak of a parabola along each axis, and the deviation that its curvature stands for.
+
+    The peak as an offset from its voxel, (z, y, x), and in mm.
+    """
+    offsets, deviation = [], []
     for axis, edge_mm in enumerate(grid.spacing_mm):
         low, high = (_shifted(peak, axis, step, grid) for step in (-1, 1))
         before, here, after = (float(likelihood[one]) for one in (low, peak, high))
         bend = 2 * here - before - after
         offset = 0.5 * (after - before) / bend if bend > 0 else 0.0
-        index.append(peak[axis] + max(-0.5, min(0.5, offset)))
+        offsets.append(max(-0.5, min(0.5, offset)))
         # A voxel's own edge bounds how well any place between voxels is known.
         deviation.append(
             math.hypot(edge_mm / math.sqrt(bend), edge_mm / math.sqrt(12)) if bend > 0 else edge_mm
         )
+    index = [n + offset for n, offset in zip(peak, offsets, strict=True)]
     x, y, z = (float(one) for one in voxel_to_world(grid, index))
-    return (x, y, z), (deviation[2], deviation[1], deviation[0])
+    return (offsets[0], offsets[1], offsets[2]), (x, y, z), (deviation[2], deviation[1], deviation[0])
 
 
 def _shifted(peak: Index, axis: int, step: int, grid: VolumeGrid) -> Index:
@@ -147,6 +159,14 @@ def _size(sizes_mm: Sequence[float], likelihoods: Sequence[float]) -> tuple[floa
     top = max(curve)
     near = [one for one, value in zip(fine, curve, strict=True) if value >= top - DROP]
     return math.exp(fine[curve.index(top)]), (math.exp(near[0]), math.exp(near[-1]))
+
+
+def _between(sizes_mm: Sequence[float], values: Sequence[float], size_mm: float) -> float:
+    """Return a value at a size between those of the templates, by the logarithms of sizes."""
+    logs, at = [math.log(one) for one in sizes_mm], math.log(size_mm)
+    index = next((i for i in range(1, len(logs) - 1) if at < logs[i]), len(logs) - 1)
+    share = (at - logs[index - 1]) / (logs[index] - logs[index - 1])
+    return (1 - share) * values[index - 1] + share * values[index]
 
 
 def _interpolated(knots: Sequence[float], values: Sequence[float], at: float) -> float:

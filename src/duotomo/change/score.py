@@ -10,8 +10,9 @@ import torch
 from duotomo.change.templates import Template
 from duotomo.geometry import VolumeGrid
 
-DRAWN_MM, LOCAL_MM = 6.0, 12.0
-"""Windows in which variances are averaged: of the draws, and of the scores themselves."""
+ABOUT_MM, BEYOND_MM = 12.0, 4.0
+"""Width of the window that variances are averaged in, a standard deviation; and how far beyond a template's
+radius its hole reaches: a change must not count as noise of its own."""
 
 CLIP = 3.0
 """Scores count in the variance about them up to so many typical deviations: a change is no noise."""
@@ -51,8 +52,8 @@ def score(
 ) -> Score:
     """Return the scores of a template.
 
-    The variance is that of draws, averaged over places near by, times the squared scores about each place:
-    draws tell where rays disagree, and scores by how much.
+    The variance is that of draws, averaged over places near by, times the squared scores there: draws tell
+    where rays disagree, and scores by how much. What lies in line with a place does not count for it.
 
     Parameters
     ----------
@@ -69,13 +70,13 @@ def score(
     """
     kernel, inside = template.contrast(grid).to(slope), stated.to(slope)
     along = correlated(slope, kernel)
-    drawn = torch.ones_like(along)
+    drawn, hole_mm = torch.ones_like(along), template.size_mm / 2 + BEYOND_MM
     if draws is not None:
-        drawn = _mean_about(correlated(draws, kernel).square().mean(dim=0), inside, DRAWN_MM, grid)
+        drawn = _mean_about(correlated(draws, kernel).square().mean(dim=0), inside, hole_mm, grid)
     raw = along / drawn.sqrt()
     typical = (raw[stated].abs().median() / _TO_NORMAL).clamp(min=1e-30)
     clipped = raw.clamp(-CLIP * typical, CLIP * typical)
-    about = _mean_about(clipped.square(), inside, LOCAL_MM, grid).clamp(min=LEAST_LOCAL * typical**2)
+    about = _mean_about(clipped.square(), inside, hole_mm, grid).clamp(min=LEAST_LOCAL * typical**2)
     deviation = (drawn * about).sqrt()
     return Score(template=template, z=along / deviation, deviation=deviation)
 
@@ -98,22 +99,21 @@ def correlated(slopes: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
     return full
 
 
-def _mean_about(
-    values: torch.Tensor, inside: torch.Tensor, width_mm: float, grid: VolumeGrid
-) -> torch.Tensor:
-    """Return the mean of values over a Gaussian window, of voxels inside alone."""
-    total = _blurred(values * inside, width_mm, grid)
-    return (total / _blurred(inside, width_mm, grid).clamp(min=1e-3)).clamp(min=1e-30)
+def _mean_about(values: torch.Tensor, inside: torch.Tensor, hole_mm: float, grid: VolumeGrid) -> torch.Tensor:
+    """Return the mean of values inside over a window about each voxel, without what is in line with it."""
+    window = _window(hole_mm, grid).to(values)
+    total, weight = correlated(values * inside, window), correlated(inside, window)
+    return (total / weight.clamp(min=1e-3)).clamp(min=1e-30)
 
 
-def _blurred(values: torch.Tensor, width_mm: float, grid: VolumeGrid) -> torch.Tensor:
-    for axis, edge_mm in enumerate(grid.spacing_mm):
-        width = width_mm / edge_mm
-        reach = max(1, round(3 * width))
-        steps = torch.arange(-reach, reach + 1, device=values.device, dtype=values.dtype)
-        window = torch.exp(-0.5 * (steps / max(width, 0.3)) ** 2)
-        rows = values.movedim(axis, -1)
-        flat = rows.reshape(-1, 1, rows.shape[-1])
-        blurred = torch.nn.functional.conv1d(flat, (window / window.sum())[None, None], padding=reach)
-        values = blurred.reshape(rows.shape).movedim(-1, axis)
-    return values
+def _window(hole_mm: float, grid: VolumeGrid) -> torch.Tensor:
+    """Return a Gaussian window, (z, y, x), odd edges, with a hole along z, whose sum is 1."""
+    axes = []
+    for edge_mm in grid.spacing_mm:
+        reach = max(1, round(2.5 * ABOUT_MM / edge_mm))
+        axes.append(torch.arange(-reach, reach + 1, dtype=torch.float64) * edge_mm)
+    z, y, x = axes
+    in_plane = y[:, None] ** 2 + x**2
+    decay = torch.exp(-0.5 * (z[:, None, None] ** 2 + in_plane) / ABOUT_MM**2)
+    window = decay * (in_plane >= hole_mm**2)
+    return window / window.sum()

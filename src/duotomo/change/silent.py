@@ -84,8 +84,10 @@ def depth_mm(volume: torch.Tensor, grid: VolumeGrid) -> torch.Tensor:
     parts, n_parts = label(mask)
     if n_parts > 1:
         mask = parts == 1 + np.argmax(np.bincount(parts.ravel())[1:])
-    mask = np.stack([binary_fill_holes(layer) for layer in mask])
-    return torch.from_numpy(distance_transform_edt(mask, sampling=grid.spacing_mm).astype(np.float32))
+    # Beyond the grid there is no breast, but behind the chest wall there is.
+    padded = np.pad(np.stack([binary_fill_holes(layer) for layer in mask]), ((1, 1), (0, 1), (1, 1)))
+    depths = distance_transform_edt(padded, sampling=grid.spacing_mm)[1:-1, :-1, 1:-1]
+    return torch.from_numpy(depths.astype(np.float32))
 
 
 def _share_seen(acquisition: Acquisition, points: Floats) -> Floats:

@@ -9,6 +9,8 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 
+Offset = tuple[float, float, float]
+
 FINER = 5
 """Points along each edge of a voxel that tell how much of it a sphere fills."""
 
@@ -34,9 +36,12 @@ class Template:
     name: str
     size_mm: float
 
-    def values(self, grid: VolumeGrid) -> torch.Tensor:
-        """Return the share of each voxel about the middle one that it fills, (z, y, x), odd edges."""
-        return _ball(grid, self.size_mm / 2, self.size_mm / 2)
+    def values(self, grid: VolumeGrid, offset: Offset = (0.0, 0.0, 0.0)) -> torch.Tensor:
+        """Return the share of each voxel about the middle one that it fills, (z, y, x), odd edges.
+
+        offset: of its centre from that of the middle voxel, (z, y, x), in voxels, up to a half.
+        """
+        return _ball(grid, self.size_mm / 2, self.size_mm / 2 + max(grid.spacing_mm) / 2, offset)
 
     def contrast(self, grid: VolumeGrid) -> torch.Tensor:
         """Return the same, less its mean over a ball of twice the radius: its sum is zero."""
@@ -54,13 +59,15 @@ TEMPLATES = (
 )
 
 
-def _ball(grid: VolumeGrid, radius_mm: float, reach_mm: float) -> torch.Tensor:
+def _ball(
+    grid: VolumeGrid, radius_mm: float, reach_mm: float, offset: Offset = (0.0, 0.0, 0.0)
+) -> torch.Tensor:
     """Return how much of each voxel a ball fills, on the voxels that a reach needs."""
     axes = []
-    for edge_mm in grid.spacing_mm:
+    for edge_mm, shift in zip(grid.spacing_mm, offset, strict=True):
         half = math.ceil(reach_mm / edge_mm)
         steps = (torch.arange(FINER, dtype=torch.float64) + 0.5) / FINER - 0.5
-        axes.append(((torch.arange(-half, half + 1)[:, None] + steps) * edge_mm).flatten())
+        axes.append(((torch.arange(-half, half + 1)[:, None] + steps - shift) * edge_mm).flatten())
     z, y, x = axes
     inside = (z[:, None, None] ** 2 + y[:, None] ** 2 + x**2 <= radius_mm**2).float()
     return torch.nn.functional.avg_pool3d(inside[None, None], FINER)[0, 0]

@@ -25,15 +25,15 @@ WhatChanged = Annotated[
 ]
 
 
-def check_change(run: Run, study: ScannedStudy, *, is_simultaneous: bool, uncertainty: bool | None) -> None:
+def check_change(run: Run, study: ScannedStudy, *, is_simultaneous: bool) -> None:
     """Raise unless what changed can be computed after the run: it is missed before, not after."""
     from duotomo.errors import DuotomoError
     from duotomo.io.result_files import check_libraries
 
-    if not is_simultaneous or uncertainty is False:
+    if not is_simultaneous:
         raise DuotomoError(
-            "expected --change with --method simultaneous and without --no-uncertainty, for it has to know "
-            "how sure the motion is; got another method, or both. Leave one of them out."
+            "expected --change with --method simultaneous, whose volume is the one that both visits share; "
+            "got another method. Leave one of them out."
         )
     if len(study.visits) > 2:
         raise DuotomoError(
@@ -55,7 +55,7 @@ def what_changed(
     from duotomo.cli._progress import PartProgress
 
     with PartProgress(talk.console, "what changed") as progress:
-        return change_of(study, settings, result, uncertainty=result.uncertainties[0], on_part=progress.show)
+        return change_of(study, settings, result, on_part=progress.show)
 
 
 def comparing(study: ScannedStudy) -> str:
@@ -72,10 +72,8 @@ def _refusal(result: Result, quality: Mapping[str, Any]) -> str:
         return f"The run ended without a result to trust: {result.reason}"
     if not trust["trusted"]:
         return f"The result is not to be trusted. {trust['reason']}"
-    if not result.uncertainties:
-        return "How sure the motion is was not computed."
-    known = result.uncertainties[0]
-    return "" if known.is_known else f"How sure the motion is cannot be said. {known.reason}"
+    unknown = [one.reason for one in result.uncertainties if not one.is_known]
+    return f"How sure the motion is cannot be said. {unknown[0]}" if unknown else ""
 
 
 def show_change(talk: Talk, change: Change) -> None:

@@ -178,8 +178,7 @@ def run_joint(
             "expected at least two visits; got one. Name the other scans too, or use duotomo reconstruct."
         )
     if change:
-        check_change(run, study, is_simultaneous=simultaneous, uncertainty=uncertainty)
-        uncertainty = uncertainty or (None if comparing(study) else True)
+        check_change(run, study, is_simultaneous=simultaneous)
     settings, method = estimation.settings(study), estimation.method.value
     with run.folder():
         print_ = fingerprint(study, method=method, settings=settings)

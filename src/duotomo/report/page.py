@@ -101,19 +101,13 @@ def page_of(folder: AnyPath, *, but: Collection[str] = ()) -> str:
     folder = Path(folder)
     saved, index = read_but("write_page", folder, but=but), read_index("write_page", folder)
     try:
-        return page_html(saved, index, change_of(saved))
+        return page_html(saved, index, saved.change)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         # Before version 3 its own words had no checksum: somebody may have edited them.
         raise FileError(
             f"write_page: expected {folder / INDEX} as write_result wrote it; got: {reason(error)}. "
             f"Restore it."
         ) from error
-
-
-def change_of(saved: SavedResult) -> Change | None:
-    """Return what changed between the visits, where the result says."""
-    found: Change | None = getattr(saved, "change", None)
-    return found
 
 
 def page_html(saved: SavedResult, index: dict[str, Any], change: Change | None = None) -> str:
