@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,13 @@ import torch
 
 from benchmarks.change_cases import CaseSpec, ChangeCase, make, plan
 from benchmarks.change_judge import draw, judged
-from duotomo.change import Silent, change_of
+from duotomo.change import Silent, change_of, following
 from duotomo.change.peaks import peaks
 from duotomo.change.score import best, score
 from duotomo.change.templates import TEMPLATES
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
-from duotomo.methods import Result, Settings, simultaneous, with_visits_alone
+from duotomo.methods import Result, Settings, simultaneous, trust_of, with_visits_alone
 from duotomo.transforms import target_registration_error
 
 LOWEST, MOST = 2.5, 400
@@ -42,14 +41,17 @@ Row = dict[str, Any]
 def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str) -> Row:
     """Solve one case; return what each method says of it."""
     case = make(spec, cache, voxel_mm=voxel_mm, device=device)
-    settings = replace(Settings.automatic(case.study), stiffer=())
+    settings = following(Settings.automatic(case.study))
     began = time.perf_counter()
     result = simultaneous(case.study, settings)
     seconds = {"joint": time.perf_counter() - began}
     began = time.perf_counter()
     change = change_of(case.study, settings, result)
     seconds["change"] = time.perf_counter() - began
+    trust = trust_of(case.study, settings, result)
     row = described(case) | {
+        "trusted": trust.trusted,
+        "not_trusted_for": [one.name for one in trust.checks if not one.passed],
         "status": result.status.value,
         "reason": change.reason,
         "model": type(result.motions[0].transform).__name__,

@@ -44,13 +44,22 @@ def is_large(row: Row) -> bool:
 
 def lesion_score(row: Row, method: str) -> float:
     """Return the score of the lesion: the largest peak that is it; zero if there is none."""
+    if _is_refused(row, method):
+        return 0.0
     return max((abs(p[3]) for p in row["peaks"].get(method, []) if hit(row, p[:3], p[3])), default=0.0)
 
 
 def false_scores(row: Row, method: str) -> list[float]:
     """Return the scores of the peaks of a row without change; of one visit alone, what is new only."""
+    if _is_refused(row, method):
+        return []
     sizes = [p[3] if method == "current visit" else abs(p[3]) for p in row["peaks"].get(method, [])]
     return [one for one in sizes if one > 0]
+
+
+def _is_refused(row: Row, method: str) -> bool:
+    """Return whether nothing is said: duotomo does not compare visits whose joint result is not trusted."""
+    return method == OURS and not row.get("trusted", True)
 
 
 class Curve:
@@ -94,6 +103,7 @@ def judged(rows: Sequence[Row]) -> Row:
         "pairs": len(rows),
         "without change": sum(row["kind"] == "none" for row in rows),
         "not compared": {row["name"]: row["reason"] for row in rows if not row["peaks"]},
+        "not trusted": sum(not row.get("trusted", True) for row in rows),
         "anatomies": len({row["anatomy"] for row in rows}),
         "methods": {},
     }

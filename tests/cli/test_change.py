@@ -17,7 +17,7 @@ from duotomo import methods
 from duotomo.change import Change
 from duotomo.change.change import RESEARCH
 from duotomo.io import read_change, read_result, write_study
-from duotomo.methods import MotionUncertainty, Result, Settings, Trust
+from duotomo.methods import Result, Settings, Trust
 from duotomo.methods.input_checks import Check
 from duotomo.solvers import Status
 from tests.cli.commands import NOT_TRUSTED, duotomo
@@ -43,10 +43,8 @@ class Core:
         self.calls: list[dict[str, Any]] = []
         self.found = CHANGE
 
-    def __call__(
-        self, study: Any, settings: Settings, result: Result, *, uncertainty: Any, on_part: Any
-    ) -> Change:
-        self.calls.append({"study": study, "result": result, "uncertainty": uncertainty})
+    def __call__(self, study: Any, settings: Settings, result: Result, *, on_part: Any) -> Change:
+        self.calls.append({"study": study, "result": result})
         on_part(1, 2)
         return self.found if result.grid == GRID else a_change(result.grid, findings=self.found.findings)
 
@@ -95,7 +93,7 @@ def run(command: str, *words: object) -> tuple[int, str]:
 def test_findings_are_shown_and_written(
     words: tuple[str, ...], study_path: Path, tmp_path: Path, computed: Core
 ) -> None:
-    code, output = run(words[0], study_path, *words[1:], "--out", tmp_path)
+    code, output = run(words[0], study_path, *words[1:], "--uncertainty", "--out", tmp_path)
     assert code == 0, output
     assert "What changed since the prior visit" in output
     for text in ("new", "gone", "3.0, 20.0,", "9 (7 to", "+7.2", "-5.5", "chest", RESEARCH):
@@ -104,8 +102,8 @@ def test_findings_are_shown_and_written(
     assert set(os.listdir(tmp_path)) >= FILES
     assert same_change(read_change(tmp_path), CHANGE)
     (call,) = computed.calls
-    assert isinstance(call["uncertainty"], MotionUncertainty)
-    assert call["uncertainty"].is_known
+    (known,) = call["result"].uncertainties
+    assert known.is_known
     assert read_result(tmp_path).saved_uncertainties
     assert (tmp_path / "report.html").exists()
     if words[0] == "joint":
@@ -165,15 +163,16 @@ def test_a_motion_of_which_nothing_is_known_is_a_reason(
     assert not computed.calls
 
 
-def test_without_memory_for_the_covariance_there_is_a_reason(
+def test_it_does_without_a_covariance_that_there_is_no_memory_for(
     study_path: Path, tmp_path: Path, computed: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cost = methods.UncertaintyCost(applications=135.0, share=0.1, seconds=200.0, n_bytes=2**60)
     monkeypatch.setattr(methods, "uncertainty_cost", lambda *_: cost)
     code, output = run("change", study_path, "--out", tmp_path)
     assert code == 0
-    assert "nothing is said of what changed. How sure the motion is was not computed." in output
-    assert not computed.calls
+    assert "What changed since the prior visit" in output
+    (call,) = computed.calls
+    assert call["result"].uncertainties == ()
 
 
 @pytest.mark.parametrize(
@@ -240,13 +239,10 @@ def test_a_finished_run_without_it_says_so(study_path: Path, tmp_path: Path, com
     assert not computed.calls
 
 
-@pytest.mark.parametrize(
-    "words", [("joint", "--change", "--method", "sequential"), ("joint", "--change", "--no-uncertainty")]
-)
-def test_what_contradicts_it_is_refused(words: tuple[str, ...], study_path: Path, tmp_path: Path) -> None:
-    code, output = run(words[0], study_path, *words[1:], "--out", tmp_path / "new")
+def test_what_contradicts_it_is_refused(study_path: Path, tmp_path: Path) -> None:
+    code, output = run("joint", study_path, "--change", "--method", "sequential", "--out", tmp_path / "new")
     assert code == 2
-    assert "expected --change with --method simultaneous and without --no-uncertainty" in output
+    assert "expected --change with --method simultaneous" in output
     assert not (tmp_path / "new").exists()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -96,6 +96,28 @@ def refusal(study: Study, result: Result, uncertainty: MotionUncertainty | None 
     if uncertainty is not None and not uncertainty.is_known:
         return f"It is not known how sure the motion is. {uncertainty.reason}"
     return ""
+
+
+def following(settings: Settings) -> Settings:
+    """Return the settings of a run whose changes are looked for: the model that follows tissue most closely.
+
+    `Settings.automatic` chooses a stiffer one where that explains the rays as well; but what a stiff motion
+    leaves of compressed tissue, some millimetres, looks like a change, or hides one.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of any run.
+
+    Examples
+    --------
+    >>> from duotomo.geometry import VolumeGrid
+    >>> from duotomo.transforms import Affine
+    >>> settings = Settings.staged(VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0)), Affine)
+    >>> following(settings) == settings
+    True
+    """
+    return replace(settings, stiffer=())
 
 
 @torch.no_grad()

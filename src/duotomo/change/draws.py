@@ -36,5 +36,6 @@ def drawn_residuals(
         decay = 2 * (torch.pi * torch.fft.fftfreq(pixels) * ALIKE_MM / edge_mm) ** 2
         spectrum = spectrum * torch.exp(-decay).view((-1, 1) if axis == 0 else (1, -1))
     factors = torch.fft.ifft2(spectrum).real
-    drawn: torch.Tensor = (factors / factors.std(dim=(-2, -1), keepdim=True)).to(residuals) * residuals
+    rms = factors.square().mean(dim=(-2, -1), keepdim=True).sqrt()
+    drawn: torch.Tensor = (factors / rms).to(residuals) * residuals
     return drawn

@@ -11,7 +11,7 @@ from duotomo.geometry import VolumeGrid
 
 Offset = tuple[float, float, float]
 
-FINER = 5
+FINER = 8
 """Points along each edge of a voxel that tell how much of it a sphere fills."""
 
 SHELL = 2.0

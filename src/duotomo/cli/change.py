@@ -11,6 +11,7 @@ from duotomo.cli._flatten import Fields
 from duotomo.cli._options import Computing, Permissions, Scans, Talk
 from duotomo.cli._resume import Resume
 from duotomo.cli._run import Saving
+from duotomo.cli._uncertainty import HowSure
 from duotomo.cli.joint import Estimation, run_joint
 
 HOW = Fields(only=("transform", "solver", "steps", "total_variation", "bending"))
@@ -34,10 +35,11 @@ def change(
         ),
     ] = None,
     resume: Resume = False,
+    uncertainty: HowSure = None,
 ) -> None:
     """Find what changed between two visits of one breast. Research use only: not for diagnosis.
 
-    It is `duotomo joint`, with how sure the motion is, and what changed as the last step.
+    It is `duotomo joint`, and what changed as the last step.
 
     Example: duotomo change 2024.dcm 2023.dcm --dicom --out result
     """
@@ -51,7 +53,7 @@ def change(
         talk=talk,
         inputs=inputs,
         resume=resume,
-        uncertainty=None,
+        uncertainty=uncertainty,
         change=True,
     )
     raise typer.Exit(code)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duotomo.cli._change import WhatChanged, check_change, comparing, what_changed
+from duotomo.cli._change import WhatChanged, check_change, what_changed
 from duotomo.cli._options import Computing, Permissions, Scans, Talk
 from duotomo.cli._resume import CHECKPOINT, Resume, check_start, keeping
 from duotomo.cli._run import Run, Saving, grid_words
@@ -160,6 +160,7 @@ def run_joint(
     change: bool,
 ) -> int:
     """Do what `joint` and `change` do, and return the exit code."""
+    from duotomo.change import following
     from duotomo.errors import DuotomoError
     from duotomo.io import CheckpointFile, fingerprint, read_visits
     from duotomo.methods import memory_bytes, quality_of, trust_of
@@ -177,9 +178,10 @@ def run_joint(
         raise DuotomoError(
             "expected at least two visits; got one. Name the other scans too, or use duotomo reconstruct."
         )
+    settings, method = estimation.settings(study), estimation.method.value
     if change:
         check_change(run, study, is_simultaneous=simultaneous)
-    settings, method = estimation.settings(study), estimation.method.value
+        settings = following(settings)
     with run.folder():
         print_ = fingerprint(study, method=method, settings=settings)
         checkpoint = CheckpointFile(run.out / CHECKPOINT, print_, device=run.device)

@@ -260,9 +260,7 @@ def _of_many(
         grid = study.grid_of(visit)
         moved = motion.warp(result.grid, grid)(result.volume)
         spacing_mm = _spacing_mm(motion)
-        windows.append(
-            [Structure.of(moved, grid, width * spacing_mm) for width in (SEEN_WIDTH, ABOUT_WIDTH)]
-        )
+        windows.append([Structure.of(moved, grid, width * spacing_mm) for width in (SEEN_WIDTH, ABOUT_WIDTH)])
     own_modes = modes.split_with_sizes(profiled.sizes, dim=1)
     rows = zip(result.motions, priors, own_modes, windows, strict=True)
     return tuple(

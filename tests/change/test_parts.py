@@ -1,0 +1,161 @@
+"""The parts of change detection: templates, draws, slopes, scores, peaks, and what to expect of them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duotomo.change.difference import Difference
+from duotomo.change.draws import drawn_residuals
+from duotomo.change.false_findings import expected_above, false_findings, threshold_for
+from duotomo.change.peaks import APART_MM, peaks
+from duotomo.change.place import nipple_mm
+from duotomo.change.score import best, correlated, score
+from duotomo.change.silent import depth_mm
+from duotomo.change.templates import TEMPLATES, Template
+from duotomo.geometry import VolumeGrid
+from duotomo.methods import Settings, Study
+from duotomo.methods.level import FINEST
+from duotomo.methods.problem import Problem
+from duotomo.methods.scales import level_of, scales_of
+from duotomo.transforms import Translation
+from tests.cases.scans import arc
+from tests.cases.studies import GRID as BALLS_GRID
+from tests.cases.studies import seen, shifted, truth
+
+GRID = VolumeGrid.on_detector((20, 22, 24), (2.0, 2.0, 2.0))
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_template_fills_the_volume_of_its_sphere(template: Template) -> None:
+    values = template.values(GRID)
+    assert all(n % 2 == 1 for n in values.shape)
+    assert float(values.sum()) * 8.0 == pytest.approx(math.pi / 6 * template.size_mm**3, rel=0.15)
+    assert float(template.contrast(GRID).sum()) == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_template_moves_by_its_offset() -> None:
+    values = TEMPLATES[3].values(GRID, (0.5, 0.0, -0.5))
+    axes = torch.meshgrid(*(torch.arange(n) - n // 2 for n in values.shape), indexing="ij")
+    middle = [float((axis * values).sum() / values.sum()) for axis in axes]
+    assert middle == pytest.approx([0.5, 0.0, -0.5], abs=0.02)
+
+
+def test_inner_products_with_a_kernel_are_those_of_a_loop() -> None:
+    generator = torch.Generator().manual_seed(0)
+    volume, kernel = torch.randn(6, 7, 8, generator=generator), torch.randn(3, 5, 3, generator=generator)
+    found = correlated(volume, kernel)
+    padded = torch.nn.functional.pad(volume, (1, 1, 2, 2, 1, 1))
+    for z, y, x in ((0, 0, 0), (3, 4, 5), (5, 6, 7)):
+        block = padded[z : z + 3, y : y + 5, x : x + 3]
+        assert float(found[z, y, x]) == pytest.approx(float((block * kernel).sum()), abs=1e-4)
+
+
+def test_draws_keep_the_size_of_every_ray_and_go_together() -> None:
+    acquisition = arc((40, 50), 2.0)
+    residuals = torch.linspace(0.1, 3.0, 7 * 40 * 50).reshape(7, 40, 50)
+    drawn = drawn_residuals(residuals, acquisition, 200, torch.Generator().manual_seed(0))
+    ratios = drawn / residuals
+    assert float(ratios.square().mean()) == pytest.approx(1.0, rel=1e-3)
+    # All views, and rays next to each other, keep their sign together; those far apart do not.
+    assert torch.allclose(ratios[:, 0], ratios[:, 6], rtol=1e-4, atol=1e-4)
+    assert float((ratios[:, 0, 20, 20] * ratios[:, 0, 20, 21]).mean()) > 0.8
+    assert abs(float((ratios[:, 0, 20, 5] * ratios[:, 0, 20, 45]).mean())) < 0.25
+
+
+def _difference(dtype: torch.dtype = torch.float64) -> tuple[Difference, Study]:
+    study = Study(grid=BALLS_GRID, visits=(seen(dtype=dtype), seen(shifted(3.0, -2.0, 1.0), dtype=dtype)))
+    settings = Settings.for_study(study, Translation)
+    scales = scales_of(study, settings.priors)
+    level = level_of(study, FINEST, basis=settings.basis, priors=settings.priors, scales=scales)
+    problem = Problem(level, [Translation(BALLS_GRID)], settings.priors, scales)
+    return Difference(problem, truth(dtype=dtype), [shifted(3.0, -2.0, 1.0).params]), study
+
+
+def test_what_both_visits_share_has_no_slope_and_what_one_has_alone_has() -> None:
+    difference, study = _difference()
+    blob = torch.zeros(study.grid.shape, dtype=torch.float64)
+    blob[6:8, 6:9, 7:10] = 0.01
+    warp = shifted(3.0, -2.0, 1.0).warp(BALLS_GRID, BALLS_GRID)
+    shared = difference.slopes(
+        difference.current.misfit.columns(blob[None]), difference.prior.misfit.columns(warp(blob)[None])
+    )[0]
+    alone, _ = difference.of_change(blob[None])
+    assert float(shared.norm()) < 0.1 * float(alone[0].norm())
+    # The slope along what changed is positive: it fits better with the change than without.
+    assert float((alone[0] * blob).sum()) > 0
+
+
+def test_slopes_of_a_change_are_those_of_its_rays() -> None:
+    difference, study = _difference()
+    blob = torch.zeros(1, *study.grid.shape, dtype=torch.float64)
+    blob[0, 7, 7, 8] = 1.0
+    rays = difference.current.misfit.columns(blob)
+    nothing = torch.zeros(1, *difference.residuals[1].shape, dtype=torch.float64)
+    assert torch.equal(difference.of_change(blob)[0], difference.slopes(rays, nothing))
+
+
+def test_scores_of_noise_have_variance_one_and_a_blob_does_not_hide_itself() -> None:
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(GRID.shape, generator=generator)
+    draws = torch.randn(8, *GRID.shape, generator=generator)
+    stated = torch.ones(GRID.shape, dtype=torch.bool)
+    found = score(TEMPLATES[2], noise, draws, stated, GRID)
+    assert float(found.z.square().mean()) == pytest.approx(1.0, rel=0.25)
+    blob = noise.clone()
+    blob[9:12, 10:13, 11:14] += 3.0
+    z = score(TEMPLATES[2], blob, draws, stated, GRID).z
+    noiseless = score(TEMPLATES[2], blob - noise, None, stated, GRID)
+    expected = float(
+        correlated(blob - noise, TEMPLATES[2].contrast(GRID))[10, 11, 12] / found.deviation[10, 11, 12]
+    )
+    assert float(z[10, 11, 12] - found.z[10, 11, 12]) > 0.7 * expected
+    assert noiseless.z.shape == GRID.shape
+
+
+def test_the_best_score_keeps_its_sign() -> None:
+    stated = torch.ones(GRID.shape, dtype=torch.bool)
+    noise = torch.randn(GRID.shape, generator=torch.Generator().manual_seed(3))
+    scores = [score(one, noise, None, stated, GRID) for one in TEMPLATES[1:3]]
+    z, index = best(scores)
+    for number, one in enumerate(scores):
+        assert torch.equal(z[index == number], one.z[index == number])
+    assert bool((z.abs() >= scores[0].z.abs()).all())
+
+
+def test_peaks_are_apart_and_the_largest_first() -> None:
+    z_map = torch.full(GRID.shape, float("nan"))
+    z_map[5:15, 5:15, 5:15] = 0.0
+    z_map[6, 6, 6], z_map[6, 6, 7], z_map[12, 13, 14] = -6.0, 5.0, 4.0
+    assert peaks(z_map, GRID, 3.0, 10) == [(6, 6, 6), (12, 13, 14)]
+    assert peaks(z_map, GRID, 3.0, 1) == [(6, 6, 6)]
+    assert peaks(z_map, GRID, 7.0, 10) == []
+    assert min(APART_MM) > 0
+
+
+@given(st.floats(3.0, 9.0), st.floats(0.05, 2.0))
+def test_thresholds_and_expected_numbers_are_inverse(z: float, litres: float) -> None:
+    assert threshold_for(expected_above(z, litres), litres) == pytest.approx(z, abs=1e-6)
+
+
+def test_the_curve_of_what_to_expect_falls() -> None:
+    curve = false_findings(0.5)
+    pairs = list(zip(curve.expected[:-1], curve.expected[1:], strict=True))
+    assert all(before > after > 0 for before, after in pairs)
+
+
+def test_depth_is_from_the_skin_but_not_from_the_chest_wall() -> None:
+    volume = torch.zeros(GRID.shape)
+    volume[:, :12, 4:20] = 0.05
+    depth = depth_mm(volume, GRID)
+    assert float(depth[10, 0, 12]) > 10.0
+    assert float(depth[0, 0, 12]) == pytest.approx(2.0)
+    assert float(depth[10, 15, 12]) == 0.0
+    nipple = nipple_mm(depth, GRID)
+    assert nipple is not None
+    assert nipple[1] == pytest.approx(23.0)
+    assert nipple_mm(torch.zeros(GRID.shape), GRID) is None
