@@ -73,12 +73,29 @@ class Finding:
     words: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return it for JSON.
+
+        Returns
+        -------
+        dict
+            By the names of the fields.
+        """
         return asdict(self)
 
     @classmethod
     def from_dict(cls, row: dict[str, Any]) -> Finding:
-        """Return it from what `to_dict` gave, lists for tuples."""
+        """Return it from what `to_dict` gave, and JSON made of that.
+
+        Parameters
+        ----------
+        row : dict
+            By the names of the fields, with lists for tuples.
+
+        Returns
+        -------
+        Finding
+            The same one.
+        """
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in row.items()
         }
