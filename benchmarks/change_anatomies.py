@@ -197,7 +197,7 @@ def woman(anatomy: Anatomy, folder: Path) -> Placements:
     files = sorted(folder.glob(f"{anatomy.name[0]}_*.nii.gz"))
     files = [path for path in files if "nofatsat" not in path.name and "t5_post" not in path.name]
     if not files:
-        raise FileNotFoundError(f"{anatomy.name[0]}_*.nii.gz in {folder}")
+        raise FileNotFoundError(f"no {anatomy.name[0]}_*.nii.gz in {folder}")
     assert anatomy.chest_wall_mm is not None
     rest = _one_body(attenuation(files[0], anatomy.name[1])[:, round(anatomy.chest_wall_mm / REST_MM) :])
     (z, y, x), (n_z, n_y, n_x) = np.argwhere(rest).min(axis=0), np.ptp(np.argwhere(rest), axis=0) + 1
@@ -245,7 +245,8 @@ def _one_body(values: NDArray[Any]) -> NDArray[Any]:
     return kept
 
 
-_EDGES_MM = (20.0, 17.0, 24.0, 28.0)
+_TRIES = ((20.0, 1.0), (24.0, 1.0), (17.0, 1.0), (24.0, 1.06), (20.0, 1.1))
+"""Edge of the cells in mm, and thickness over that wanted: not all meshes come to rest between the plates."""
 
 
 def _rolled_and_compressed(
@@ -267,18 +268,20 @@ def _rolled_and_compressed(
     )
     at = world_to_voxel(grid, center + (_centers_mm(coarse) - center) @ turn).T
     turned = (ndi.map_coordinates(mask.astype(np.float32), at, order=1) > 0.5).reshape(coarse.shape)
-    turned = _one_body(turned)
+    # Thin ends would be cells of little but air, which fold.
+    turned = _one_body(turned & (ndi.uniform_filter(turned.astype(np.float32), 10) > 0.35))
     height_mm = float(np.ptp(np.flatnonzero(turned.any(axis=(1, 2)))) + 1) * coarse_mm
-    for edge_mm in _EDGES_MM:
+    factor = thickness_mm / height_mm
+    for edge_mm, thicker in _TRIES:
         try:
             found = compress_mask(
-                turned, coarse, thickness_factor=min(thickness_mm / height_mm, 0.95), edge_mm=edge_mm
+                turned, coarse, thickness_factor=min(thicker * factor, 0.95), edge_mm=edge_mm, most_steps=30
             )
-        except DuotomoError:
-            if edge_mm == _EDGES_MM[-1]:
-                raise
-            continue
-        break
+            break
+        except DuotomoError as error:
+            failed = error
+    else:
+        raise failed
     lift_mm = SUPPORT_MM - found.moved_mm[:, 2].min()
     return replace(
         found,
@@ -320,15 +323,15 @@ def _placements(rest: NDArray[Any], grid: VolumeGrid, compressions: list[Compres
 def prepare(
     anatomy: Anatomy, cache: Path, breast_mr: Path, *, say: Callable[[str], None] = print
 ) -> Path | None:
-    """Make the file of one anatomy unless it is there; None if a woman's image is not."""
+    """Make the file of one anatomy unless it is there; None if it cannot be made."""
     path = cache / f"{anatomy.name}.npz"
     if path.is_file():
         return path
     cache.mkdir(parents=True, exist_ok=True)
     try:
         made = procedural(anatomy) if anatomy.chest_wall_mm is None else woman(anatomy, breast_mr)
-    except FileNotFoundError as error:
-        say(f"{anatomy.name}: left out, no {error}")
+    except (FileNotFoundError, DuotomoError) as error:
+        say(f"{anatomy.name}: left out: {error}")
         return None
     made.write(path)
     return path
