@@ -14,7 +14,7 @@ from duotomo.change.draws import drawn_residuals
 from duotomo.change.false_findings import expected_above, false_findings, threshold_for
 from duotomo.change.peaks import APART_MM, peaks
 from duotomo.change.place import nipple_mm
-from duotomo.change.score import best, correlated, score
+from duotomo.change.score import Draws, best, correlated, score
 from duotomo.change.silent import depth_mm
 from duotomo.change.templates import TEMPLATES, Template
 from duotomo.geometry import VolumeGrid
@@ -104,11 +104,12 @@ def test_scores_of_noise_have_variance_one_and_a_blob_does_not_hide_itself() -> 
     noise = torch.randn(GRID.shape, generator=generator)
     draws = torch.randn(8, *GRID.shape, generator=generator)
     stated = torch.ones(GRID.shape, dtype=torch.bool)
-    found = score(TEMPLATES[2], noise, draws, stated, GRID)
+    both = Draws(rays=draws, motion=draws)
+    found = score(TEMPLATES[2], noise, both, stated, GRID)
     assert float(found.z.square().mean()) == pytest.approx(1.0, rel=0.25)
     blob = noise.clone()
     blob[9:12, 10:13, 11:14] += 3.0
-    z = score(TEMPLATES[2], blob, draws, stated, GRID).z
+    z = score(TEMPLATES[2], blob, both, stated, GRID).z
     noiseless = score(TEMPLATES[2], blob - noise, None, stated, GRID)
     expected = float(
         correlated(blob - noise, TEMPLATES[2].contrast(GRID))[10, 11, 12] / found.deviation[10, 11, 12]

@@ -9,25 +9,25 @@ import torch
 
 from duotomo.change.change import LITRE_MM3, Change, Silent
 from duotomo.change.difference import Difference
-from duotomo.change.draws import drawn_residuals
+from duotomo.change.draws import displaced_volumes, drawn_residuals
 from duotomo.change.false_findings import expected_above, false_findings, threshold_for
 from duotomo.change.finding import Finding, Xyz
 from duotomo.change.peaks import Index, peaks
 from duotomo.change.place import place_words
 from duotomo.change.refit import Refit, refit
-from duotomo.change.score import Score, best, score
+from duotomo.change.score import Draws, Score, best, score
 from duotomo.change.silent import depth_mm, silent_voxels
 from duotomo.change.templates import TEMPLATES
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import MotionUncertainty, Result, Settings, Study
-from duotomo.methods.level import FINEST
+from duotomo.methods.level import FINEST, Level
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import level_of, scales_of
 from duotomo.solvers import Status
 from duotomo.transforms.inversion import invert_points
 
-N_DRAWS, AT_ONCE = 12, 4
-"""Residuals drawn for variances, and how many of them are solved for in one batch."""
+N_DRAWS, AT_ONCE = 8, 4
+"""Draws of each kind for variances, and how many of them are solved for in one batch."""
 
 EXPECTED = 0.1
 """False findings per breast that the threshold allows, unless told otherwise."""
@@ -143,7 +143,7 @@ def score_map(
     uncertainty : MotionUncertainty, optional
         Of the motion: where it is not sure enough, nothing is said.
     n_draws : int
-        Residuals drawn for the variances.
+        Of each kind, for the variances.
     on_part : callable, optional
         Hears of every batch of solves.
     """
@@ -152,34 +152,43 @@ def score_map(
     level = level_of(study, FINEST, basis=settings.basis, priors=settings.priors, scales=scales)
     problem = Problem(level, [motion.transform], settings.priors, scales)
     difference = Difference(problem, result.volume, [motion.params])
-    generator = torch.Generator().manual_seed(0)
-    rays = [
-        torch.cat([own[None], drawn_residuals(own, visit.acquisition, n_draws, generator)])
-        for own, visit in zip(difference.residuals, level.visits, strict=True)
-    ]
+    rays = _drawn_rays(difference, level, n_draws)
     slopes = []
-    for start in range(0, n_draws + 1, AT_ONCE):
+    for start in range(0, len(rays[0]), AT_ONCE):
         some = slice(start, start + AT_ONCE)
         slopes.append(difference.slopes(rays[0][some], rays[1][some]))
         if on_part is not None:
-            on_part(min(start + AT_ONCE, n_draws + 1), n_draws + 1)
-    all_slopes = torch.cat(slopes)
+            on_part(min(start + AT_ONCE, len(rays[0])), len(rays[0]))
+    slope, *drawn = torch.cat(slopes).split_with_sizes([1, n_draws, n_draws])
     silent = silent_voxels(study, result.volume, motion, uncertainty)
-    stated = (silent == int(Silent.STATED)).to(all_slopes.device)
+    stated = (silent == int(Silent.STATED)).to(slope.device)
     if not bool(stated.any()):
         scores: tuple[Score, ...] = ()
         z_map = torch.full(study.grid.shape, torch.nan)
     else:
-        scores = tuple(score(one, all_slopes[0], all_slopes[1:], stated, study.grid) for one in TEMPLATES)
+        draws = Draws(rays=drawn[0], motion=drawn[1])
+        scores = tuple(score(one, slope[0], draws, stated, study.grid) for one in TEMPLATES)
         z_map = torch.where(stated, best(scores)[0], torch.nan).float().cpu()
     return ScoreMap(
         difference=difference,
-        slope=all_slopes[0],
+        slope=slope[0],
         scores=scores,
         z=z_map,
         silent=silent,
         depth_mm=depth_mm(result.volume, study.grid),
     )
+
+
+def _drawn_rays(difference: Difference, level: Level, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return whitened rays of both visits: the residuals, then n drawn anew, then n of displaced tissue."""
+    generator = torch.Generator().manual_seed(0)
+    current, prior = (
+        torch.cat([own[None], drawn_residuals(own, visit.acquisition, n, generator)])
+        for own, visit in zip(difference.residuals, level.visits, strict=True)
+    )
+    moved = displaced_volumes(difference.prior_volume, level.grids[1], n, generator)
+    still = current.new_zeros(n, *current.shape[1:])
+    return torch.cat([current, still]), torch.cat([prior, difference.prior.misfit.columns(moved)])
 
 
 @torch.no_grad()

@@ -44,9 +44,10 @@ class Difference:
         self._precondition = problem.volume_preconditioner(volume, params)
         self._weak = WEAK * problem.curvature
         values = shown(self._basis, volume)
+        self.prior_volume = warped(self._warp, values)
         self.residuals = (
             -self.current.misfit.residual(values),
-            -self.prior.misfit.residual(warped(self._warp, values)),
+            -self.prior.misfit.residual(self.prior_volume),
         )
 
     def slopes(self, current: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:

@@ -1,10 +1,13 @@
-"""Residuals as they might have been: the same size at every ray, other signs."""
+"""What visits that did not change may differ by: residuals of other signs, and tissue that is displaced."""
 
 from __future__ import annotations
 
 import torch
 
-from duotomo.geometry import Acquisition
+from duotomo.geometry import Acquisition, VolumeGrid
+
+DISPLACED_MM = (8.0, 8.0, 8.0, 16.0)
+"""Lengths over which displacements go together, in turn: what control points 22 mm apart leave."""
 
 ALIKE_MM = 6.0
 """Distance on the detector over which rays keep their sign together, in all views."""
@@ -39,3 +42,38 @@ def drawn_residuals(
     rms = factors.square().mean(dim=(-2, -1), keepdim=True).sqrt()
     drawn: torch.Tensor = (factors / rms).to(residuals) * residuals
     return drawn
+
+
+def displaced_volumes(
+    volume: torch.Tensor, grid: VolumeGrid, n: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Return by how much a volume changes, (draw, z, y, x), where its tissue moves by 1 mm or so, at random.
+
+    Parameters
+    ----------
+    volume : torch.Tensor
+        (z, y, x).
+    grid : VolumeGrid
+        Of it.
+    n : int
+        How many.
+    generator : torch.Generator
+        Of the random numbers, on the CPU.
+    """
+    slopes = torch.gradient(volume, spacing=grid.spacing_mm)
+    drawn = []
+    for number in range(n):
+        length_mm = DISPLACED_MM[number % len(DISPLACED_MM)]
+        fields = [_smooth(grid, length_mm, generator).to(volume) for _ in slopes]
+        drawn.append(torch.stack([one * along for one, along in zip(fields, slopes, strict=True)]).sum(dim=0))
+    return torch.stack(drawn)
+
+
+def _smooth(grid: VolumeGrid, length_mm: float, generator: torch.Generator) -> torch.Tensor:
+    """Return a smooth random field of mean square 1, (z, y, x)."""
+    spectrum = torch.fft.fftn(torch.randn(grid.shape, generator=generator))
+    for axis, (n, edge_mm) in enumerate(zip(grid.shape, grid.spacing_mm, strict=True)):
+        decay = 2 * (torch.pi * torch.fft.fftfreq(n) * length_mm / edge_mm) ** 2
+        spectrum = spectrum * torch.exp(-decay).view([-1 if one == axis else 1 for one in range(3)])
+    field: torch.Tensor = torch.fft.ifftn(spectrum).real
+    return field / field.square().mean().sqrt()

@@ -14,6 +14,12 @@ ABOUT_MM, BEYOND_MM = 12.0, 4.0
 """Width of the window that variances are averaged in, a standard deviation; and how far beyond a template's
 radius its hole reaches: a change must not count as noise of its own."""
 
+NEAR_MM = 4.0
+"""Width of the window for variances by displacements, which the volume's edges have and a change has not."""
+
+QUANTILE = 0.98
+"""Squared scores count up to this quantile where weights are sought."""
+
 CLIP = 3.0
 """Scores count in the variance about them up to so many typical deviations: a change is no noise."""
 
@@ -22,6 +28,22 @@ LEAST_LOCAL = 0.3
 
 _TO_NORMAL = 0.6745
 """Median of the absolute value of a normal variable."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Draws:
+    """Slopes along a change of each voxel that visits without a change may have, (draw, z, y, x).
+
+    Parameters
+    ----------
+    rays : torch.Tensor
+        By residuals that were drawn anew.
+    motion : torch.Tensor
+        By displacements of the tissue.
+    """
+
+    rays: torch.Tensor = field(repr=False)
+    motion: torch.Tensor = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,16 +66,13 @@ class Score:
 
 
 def score(
-    template: Template,
-    slope: torch.Tensor,
-    draws: torch.Tensor | None,
-    stated: torch.Tensor,
-    grid: VolumeGrid,
+    template: Template, slope: torch.Tensor, draws: Draws | None, stated: torch.Tensor, grid: VolumeGrid
 ) -> Score:
     """Return the scores of a template.
 
-    The variance is that of draws, averaged over places near by, times the squared scores there: draws tell
-    where rays disagree, and scores by how much. What lies in line with a place does not count for it.
+    The variance is a sum of that of residuals drawn anew and that of tissue which is not where it should be,
+    with the weights that explain the squared scores best; then times the squared scores about a place. What
+    lies in line with it does not count for it.
 
     Parameters
     ----------
@@ -61,8 +80,8 @@ def score(
         Its shape.
     slope : torch.Tensor
         Along a change of each voxel, (z, y, x).
-    draws : torch.Tensor, optional
-        The same for residuals that were drawn, (draw, z, y, x); alike everywhere unless given.
+    draws : Draws, optional
+        The same of what visits that did not change may differ by; alike everywhere unless given.
     stated : torch.Tensor
         (z, y, x), bool: voxels that count.
     grid : VolumeGrid
@@ -70,15 +89,40 @@ def score(
     """
     kernel, inside = template.contrast(grid).to(slope), stated.to(slope)
     along = correlated(slope, kernel)
-    drawn, hole_mm = torch.ones_like(along), template.size_mm / 2 + BEYOND_MM
+    about = _window(ABOUT_MM, template.size_mm / 2 + BEYOND_MM, grid).to(slope)
+    drawn = torch.ones_like(along)
     if draws is not None:
-        drawn = _mean_about(correlated(draws, kernel).square().mean(dim=0), inside, hole_mm, grid)
+        of_rays, of_motion = (
+            correlated(one, kernel).square().mean(dim=0) for one in (draws.rays, draws.motion)
+        )
+        near = _window(NEAR_MM, 0.0, grid).to(slope)
+        drawn = _explaining(
+            along.square(), [_mean(of_rays, inside, about), _mean(of_motion, inside, near)], stated
+        )
     raw = along / drawn.sqrt()
     typical = (raw[stated].abs().median() / _TO_NORMAL).clamp(min=1e-30)
     clipped = raw.clamp(-CLIP * typical, CLIP * typical)
-    about = _mean_about(clipped.square(), inside, hole_mm, grid).clamp(min=LEAST_LOCAL * typical**2)
-    deviation = (drawn * about).sqrt()
+    scale = _mean(clipped.square(), inside, about).clamp(min=LEAST_LOCAL * typical**2)
+    deviation = (drawn * scale).sqrt()
     return Score(template=template, z=along / deviation, deviation=deviation)
+
+
+def _explaining(squares: torch.Tensor, parts: Sequence[torch.Tensor], stated: torch.Tensor) -> torch.Tensor:
+    """Return the sum of parts, with weights that are not negative, which is nearest to some squares."""
+    from scipy.optimize import nnls
+
+    columns = torch.stack([part[stated] for part in parts], dim=1).double().cpu()
+    means = columns.mean(dim=0).clamp(min=1e-300)
+    columns = columns / means
+    values = squares[stated].double().cpu()
+    # A change is no noise: few voxels have it.
+    values = values.clamp(max=float(values.sort().values[int(QUANTILE * (len(values) - 1))]))
+    # The deviation of a square goes with its mean.
+    scales = columns.sum(dim=1).clamp(min=1e-300)
+    weights, _ = nnls((columns / scales[:, None]).numpy(), (values / scales).numpy())
+    total = sum(float(w) / float(m) * part for w, m, part in zip(weights, means, parts, strict=True))
+    assert isinstance(total, torch.Tensor)
+    return total.clamp(min=1e-30)
 
 
 def best(scores: Sequence[Score]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -99,21 +143,20 @@ def correlated(slopes: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
     return full
 
 
-def _mean_about(values: torch.Tensor, inside: torch.Tensor, hole_mm: float, grid: VolumeGrid) -> torch.Tensor:
-    """Return the mean of values inside over a window about each voxel, without what is in line with it."""
-    window = _window(hole_mm, grid).to(values)
+def _mean(values: torch.Tensor, inside: torch.Tensor, window: torch.Tensor) -> torch.Tensor:
+    """Return the mean of values inside over a window about each voxel."""
     total, weight = correlated(values * inside, window), correlated(inside, window)
     return (total / weight.clamp(min=1e-3)).clamp(min=1e-30)
 
 
-def _window(hole_mm: float, grid: VolumeGrid) -> torch.Tensor:
+def _window(width_mm: float, hole_mm: float, grid: VolumeGrid) -> torch.Tensor:
     """Return a Gaussian window, (z, y, x), odd edges, with a hole along z, whose sum is 1."""
     axes = []
     for edge_mm in grid.spacing_mm:
-        reach = max(1, round(2.5 * ABOUT_MM / edge_mm))
+        reach = max(1, round(2.5 * width_mm / edge_mm))
         axes.append(torch.arange(-reach, reach + 1, dtype=torch.float64) * edge_mm)
     z, y, x = axes
     in_plane = y[:, None] ** 2 + x**2
-    decay = torch.exp(-0.5 * (z[:, None, None] ** 2 + in_plane) / ABOUT_MM**2)
+    decay = torch.exp(-0.5 * (z[:, None, None] ** 2 + in_plane) / width_mm**2)
     window = decay * (in_plane >= hole_mm**2)
     return window / window.sum()

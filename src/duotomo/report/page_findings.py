@@ -48,7 +48,8 @@ def described_change(change: Change, prior: str | None, scores: str, silent: str
         "compared": not change.reason,
         "reasons": {str(int(code)): words for code, words in SILENT_WORDS.items()},
         "prior": prior,
-        "threshold": change.threshold,
+        # Infinite where nothing was compared, which JSON cannot say.
+        "threshold": change.threshold if math.isfinite(change.threshold) else 0.0,
         "thresholds": change.false_findings.thresholds,
         "expected": change.false_findings.expected,
         "findings": [
