@@ -7,7 +7,14 @@ from itertools import pairwise
 
 from duotomo.change.change import FalseFindings
 
-TAIL: tuple[tuple[float, float], ...] = ((3.0, 30.0), (4.0, 3.0), (5.0, 0.2), (6.0, 0.02))
+TAIL: tuple[tuple[float, float], ...] = (
+    (3.0, 78.0),
+    (4.0, 19.0),
+    (5.0, 2.2),
+    (6.0, 0.5),
+    (7.0, 0.17),
+    (8.0, 0.05),
+)
 """Thresholds of |z| and peaks above each per litre of breast, of pairs of development anatomies without
 change; between and beyond them logarithms are interpolated linearly."""
 

@@ -14,7 +14,7 @@ ABOUT_MM, BEYOND_MM = 12.0, 4.0
 """Width of the window that variances are averaged in, a standard deviation; and how far beyond a template's
 radius its hole reaches: a change must not count as noise of its own."""
 
-NEAR_MM = 4.0
+NEAR_MM = 8.0
 """Width of the window for variances by displacements, which the volume's edges have and a change has not."""
 
 QUANTILE = 0.98

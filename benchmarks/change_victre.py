@@ -1,0 +1,116 @@
+"""Is the mass that the FDA put into its VICTRE phantom the first finding, and the only one?
+
+    python -m benchmarks.change_victre ../shared/data --voxel-mm 2
+
+The current visit is the phantom with the mass, the prior one the same phantom without it, turned, shifted and
+bent by some millimetres; both with noise, blur and scatter of their own. The truth is where the two differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.change_arrangement import Arrangement, arrangements
+from benchmarks.change_scan import acquisition_over, scanned_visit
+from duotomo.change import change_of, following
+from duotomo.geometry import VolumeGrid
+from duotomo.geometry.frame import voxel_to_world
+from duotomo.methods import Settings, Study, simultaneous
+from duotomo.operators import Projector
+from duotomo.phantoms.sampled import Sampled
+from duotomo.reproduction.third_party.files import GAP_MM
+from duotomo.reproduction.third_party.victre import victre
+from duotomo.transforms import BSpline, Composition, Motion, Rigid
+
+ROOM_MM, FINER = 8.0, 4
+ROTATION_DEG, SHIFT_MM, BENT_MM, LATTICE_MM = (2.0, 1.5, -2.0), (4.0, -3.0, 1.0), 1.0, 30.0
+
+
+def study_of(folder: Path, voxel_mm: float, seed: int) -> tuple[Study, tuple[float, float, float]]:
+    """Return both visits, and the middle of the mass, (x, y, z) in mm."""
+    after, before = (victre(folder, lesion=lesion) for lesion in (True, False))
+    shape = [math.ceil((size + 2 * ROOM_MM) / voxel_mm) for size in after.grid.size_mm]
+    grid = VolumeGrid.on_detector((shape[0], shape[1], shape[2]), (voxel_mm,) * 3, gap_mm=GAP_MM)
+    fine = grid.refine(FINER)
+    bodies = [
+        torch.from_numpy(_in_middle(one, grid).voxels(fine, dtype=np.float32)) for one in (after, before)
+    ]
+    place = (bodies[0] - bodies[1]).abs()
+    middle = [float((place * index).sum() / place.sum()) for index in _indices(fine)]
+    x, y, z = (float(one) for one in voxel_to_world(fine, middle))
+    acquisition = acquisition_over(grid, voxel_mm / 2)
+    projector = Projector(grid=fine, acquisition=acquisition)
+    moved = [bodies[0], _motion(grid, seed).warp(fine, fine)(bodies[1])]
+    visits = [
+        scanned_visit(projector(body), acquisition, _how(seed + number), "cpu")
+        for number, body in enumerate(moved)
+    ]
+    return Study(grid=grid, visits=tuple(visits)), (x, y, z)
+
+
+def _in_middle(body: Sampled, grid: VolumeGrid) -> Sampled:
+    return Sampled(volume=body.volume, grid=replace(body.grid, center_mm=grid.center_mm))
+
+
+def _indices(grid: VolumeGrid) -> list[torch.Tensor]:
+    return [
+        torch.arange(n).view([-1 if one == axis else 1 for one in range(3)])
+        for axis, n in enumerate(grid.shape)
+    ]
+
+
+def _motion(grid: VolumeGrid, seed: int) -> Motion:
+    rigid, spline = Rigid(grid), BSpline.spaced(LATTICE_MM)(grid)
+    chain = Composition(rigid, spline)
+    bent = torch.randn(spline.n_params, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    placed = rigid.params(rotation_deg=ROTATION_DEG, translation_mm=SHIFT_MM)
+    return Motion(chain, torch.cat([placed, BENT_MM / grid.spacing_mm[0] * bent]))
+
+
+def _how(seed: int) -> Arrangement:
+    """Return what is particular to one scan; where the breast lies is told elsewhere."""
+    rng = np.random.default_rng(seed)
+    return replace(arrangements("plain", rng)[0], seed=seed)
+
+
+def main() -> None:
+    """Look for the mass."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--voxel-mm", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    study, place_mm = study_of(options.folder, options.voxel_mm, options.seed)
+    settings = following(Settings.automatic(study))
+    result = simultaneous(study, settings)
+    change = change_of(study, settings, result)
+    rows: list[dict[str, Any]] = []
+    for one in change.findings:
+        error = [a - b for a, b in zip(one.place_mm, place_mm, strict=True)]
+        rows.append(
+            {
+                "kind": one.kind,
+                "z": one.z,
+                "false findings": one.false_findings,
+                "size_mm": one.size_mm,
+                "contrast_per_mm": one.contrast_per_mm,
+                "in plane mm": math.hypot(*error[:2]),
+                "in depth mm": abs(error[2]),
+            }
+        )
+    print(json.dumps({"mass_mm": place_mm, "threshold": change.threshold, "findings": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    torch.set_grad_enabled(False)
+    main()
