@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import torch
 
+from duotomo.change import Change, change_of
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import Result, Settings, Study, Visit, simultaneous
 from duotomo.operators import Projector
@@ -14,8 +15,8 @@ from duotomo.phantoms import Ellipsoid
 from duotomo.transforms import Translation
 from tests.cases.scans import arc
 
-GRID = VolumeGrid.on_detector((14, 24, 28), (3.0, 3.0, 3.0), gap_mm=5.0)
-SCAN = arc((30, 40), 3.0)
+GRID = VolumeGrid.on_detector((11, 18, 21), (4.0, 4.0, 4.0), gap_mm=4.0)
+SCAN = arc((22, 32), 4.0)
 SHIFT_MM = (4.0, -3.0, 2.0)
 MASS_MM, SIZE_MM, CONTRAST = (6.0, 26.0, 26.0), 9.0, 0.03
 NOISE = 0.003
@@ -53,3 +54,9 @@ def solved(current: float, prior: float) -> tuple[Study, Settings, Result]:
     study = Study(grid=GRID, visits=visits)
     settings = Settings.for_study(study, Translation)
     return study, settings, simultaneous(study, settings)
+
+
+@cache
+def found(current: float, prior: float) -> Change:
+    """Return what changed in such a study."""
+    return change_of(*solved(current, prior))
