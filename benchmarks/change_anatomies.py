@@ -245,7 +245,7 @@ def _one_body(values: NDArray[Any]) -> NDArray[Any]:
     return kept
 
 
-_TRIES = ((20.0, 1.0), (24.0, 1.0), (17.0, 1.0), (24.0, 1.06), (20.0, 1.1))
+_TRIES = ((20.0, 1.0), (24.0, 1.0), (30.0, 1.0), (24.0, 1.08), (30.0, 1.12), (30.0, 1.25))
 """Edge of the cells in mm, and thickness over that wanted: not all meshes come to rest between the plates."""
 
 

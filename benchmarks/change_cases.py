@@ -4,7 +4,8 @@
     python -m benchmarks.change_cases show NAME --cache DIR --figure x.png    # both visits of one case
 
 A case is made from a file of the cache and its name alone: the same on every machine, up to rounding. The
-current visit is the study's reference, the prior one is the moving one.
+current visit is the study's reference, the prior one is the moving one. The cache takes 26 MB and ten
+minutes or so of one core to make; a case takes a second.
 """
 
 from __future__ import annotations

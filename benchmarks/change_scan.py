@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from benchmarks.change_anatomies import SUPPORT_MM, Placements
@@ -28,7 +29,8 @@ def study_grid(body: Placements, hows: Sequence[Arrangement], voxel_mm: float) -
     used = [how.placement for how in hows]
     low_x, high_x = body.low_mm[used, 0].min() - margin_mm, body.high_mm[used, 0].max() + margin_mm
     high_y = max(body.high_mm[how.placement, 1] + max(how.shift_mm[1], 0.0) for how in hows) + margin_mm
-    height_mm = float(body.thickness_mm[used].max())
+    # A breast of uneven height need not touch the upper plate.
+    height_mm = float(np.minimum(body.thickness_mm, body.high_mm[:, 2] + 2.0 - SUPPORT_MM)[used].max())
     n_z, n_y, n_x = (math.ceil(size / voxel_mm) for size in (height_mm, high_y, high_x - low_x))
     n_z += 2
     return VolumeGrid(
