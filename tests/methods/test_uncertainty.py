@@ -21,7 +21,7 @@ from duotomo.methods import (
     uncertainty_of,
 )
 from duotomo.methods.bootstrap import Redrawn
-from duotomo.methods.motion_prior import MotionPrior
+from duotomo.methods.motion_prior import FAR_MM, MotionPrior
 from duotomo.methods.motion_uncertainty import quantile
 from duotomo.methods.preconditioner import motion_curvatures
 from duotomo.methods.structure import Structure
@@ -169,13 +169,17 @@ def test_the_prior_is_that_of_the_bending_energy(spline: MotionUncertainty) -> N
     units = torch.eye(prior.n_params, dtype=torch.float64)
     root = prior.spread(units).T
     torch.testing.assert_close(prior.spread_adjoint(units), root, rtol=1e-9, atol=1e-9)
-    precision = torch.linalg.inv(root @ root.T)
-    torch.testing.assert_close(precision.diagonal(), prior.precision(), rtol=1e-6, atol=0)
+    # Control points that all move alike do not bend.
+    alike = torch.zeros(prior.n_params, dtype=torch.float64)
+    alike[: prior.n_params // 3] = 1
+    solved_for = torch.linalg.solve(root, alike)
+    assert float(solved_for @ solved_for) == pytest.approx(prior.n_params / 3 * (3 / FAR_MM) ** 2, rel=1e-6)
     slopes = slopes_of(spline.motion)
-    variances = (slopes @ root @ root.T @ slopes.transpose(1, 2)).diagonal(dim1=1, dim2=2)
-    torch.testing.assert_close(
-        variances, prior.variance_mm2(CENTERS)[:, None].expand(3, 3), rtol=1e-6, atol=1e-9
-    )
+    for modes in (root[:, :0], spline.modes):
+        beyond = root @ root.T - modes @ modes.T
+        variances = (slopes @ beyond @ slopes.transpose(1, 2)).diagonal(dim1=1, dim2=2)
+        found = prior.variance_beyond_mm2(CENTERS, modes)
+        torch.testing.assert_close(found, variances, rtol=1e-6, atol=1e-6)
 
 
 def test_what_has_no_edges_is_not_determined(spline: MotionUncertainty) -> None:
