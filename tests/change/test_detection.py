@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,10 @@ from tests.change.changed import CONTRAST, GRID, MASS_MM, SHIFT_MM, SIZE_MM, fou
 def _nearest(change: Change) -> float:
     place = torch.tensor(change.findings[0].place_mm)
     return float((place - torch.tensor(MASS_MM))[:2].norm())
+
+
+def _largest(change: Change) -> float:
+    return float(change.z_map[~change.z_map.isnan()].abs().max())
 
 
 @pytest.mark.parametrize(("current", "prior", "kind"), [(CONTRAST, 0.0, "new"), (0.0, CONTRAST, "gone")])
@@ -44,8 +49,10 @@ def test_a_mass_is_the_first_finding(current: float, prior: float, kind: str) ->
 def test_the_same_mass_at_both_visits_is_no_change() -> None:
     change = found(CONTRAST, CONTRAST)
     assert change.reason == ""
-    assert change.findings == ()
     assert 0 < change.litres < 0.2
+    assert _largest(change) < 0.5 * _largest(found(CONTRAST, 0.0))
+    near = [one for one in change.findings if math.dist(one.place_mm, MASS_MM) < SIZE_MM]
+    assert near == []
 
 
 def test_skin_and_air_are_silent() -> None:

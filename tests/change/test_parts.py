@@ -34,7 +34,7 @@ GRID = VolumeGrid.on_detector((20, 22, 24), (2.0, 2.0, 2.0))
 def test_a_template_fills_the_volume_of_its_sphere(template: Template) -> None:
     values = template.values(GRID)
     assert all(n % 2 == 1 for n in values.shape)
-    assert float(values.sum()) * 8.0 == pytest.approx(math.pi / 6 * template.size_mm**3, rel=0.15)
+    assert float(values.sum()) * 8.0 == pytest.approx(math.pi / 6 * template.size_mm**3, rel=1e-5)
     assert float(template.contrast(GRID).sum()) == pytest.approx(0.0, abs=1e-3)
 
 

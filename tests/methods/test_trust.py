@@ -321,7 +321,7 @@ def test_rays_that_are_not_explained_name_the_likely_cause(
     ratio: float, fit_ratio: float, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = (HeldBack(joint=ratio, alone=1.0, joint_fit=fit_ratio, alone_fit=1.0),) * 2
-    monkeypatch.setattr(trust, "held_back", lambda *_: rows)
+    monkeypatch.setattr(trust, "held_back", lambda *_, **__: rows)
     found = trust_of(given(), settings(), result())
     assert not found.trusted
     assert cause in found.reason
@@ -329,7 +329,7 @@ def test_rays_that_are_not_explained_name_the_likely_cause(
 
 def test_more_freedom_is_no_remedy_for_another_breast(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = (HeldBack(joint=1.4, alone=1.0, joint_fit=2.0, alone_fit=1.0),) * 2
-    monkeypatch.setattr(trust, "held_back", lambda *_: rows)
+    monkeypatch.setattr(trust, "held_back", lambda *_, **__: rows)
     found = trust_of(given(), settings(), result())
     assert {"explained rays", "held-back rays"} <= {check.name for check in found.checks if not check.passed}
     assert "same breast, the same side" in found.reason
@@ -368,7 +368,7 @@ def test_other_structure_inside_is_not_trusted(
     correlation: float, structure: float, passed: bool, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = SharedStructure(correlation=correlation, structure=structure, noise=0.01)
-    monkeypatch.setattr(trust, "shared_structure", lambda *_: (one,))
+    monkeypatch.setattr(trust, "shared_structure", lambda *_, **__: (one,))
     found = trust_of(given(), settings(), result())
     (check,) = (check for check in found.checks if check.name == "structure inside")
     assert (check.passed, check.value) == (passed, correlation)

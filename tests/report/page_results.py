@@ -91,10 +91,11 @@ def sure(motion: Motion, *, up_to_x_mm: float = math.inf) -> MotionUncertainty:
     """Return deviations of 0.2, 0.2 and 1.1 mm; beyond some place along x nothing is determined."""
 
     class Sure(MotionUncertainty):
-        def deviation_mm(self, xyz_mm: torch.Tensor) -> torch.Tensor:
-            return torch.tensor([0.2, 0.2, 1.1], dtype=torch.float64).expand(xyz_mm.shape).clone()
+        def covariance_mm2(self, xyz_mm: torch.Tensor, *, along: torch.Tensor | None = None) -> torch.Tensor:
+            deviations = torch.tensor([0.2, 0.2, 1.1], dtype=torch.float64).expand(xyz_mm.shape)
+            return torch.diag_embed(deviations.square())
 
-        def _is_learnt(self, points: torch.Tensor) -> torch.Tensor:
+        def _is_learnt(self, points: torch.Tensor, along: torch.Tensor | None) -> torch.Tensor:
             return points[..., 0] < up_to_x_mm
 
     n = len(motion.params)

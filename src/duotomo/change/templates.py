@@ -70,4 +70,6 @@ def _ball(
         axes.append(((torch.arange(-half, half + 1)[:, None] + steps - shift) * edge_mm).flatten())
     z, y, x = axes
     inside = (z[:, None, None] ** 2 + y[:, None] ** 2 + x**2 <= radius_mm**2).float()
-    return torch.nn.functional.avg_pool3d(inside[None, None], FINER)[0, 0]
+    shares = torch.nn.functional.avg_pool3d(inside[None, None], FINER)[0, 0]
+    # Points do not fill a small ball exactly.
+    return shares * (4 / 3 * math.pi * radius_mm**3 / (math.prod(grid.spacing_mm) * float(shares.sum())))

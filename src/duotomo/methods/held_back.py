@@ -12,7 +12,7 @@ from duotomo.methods.blocks import volume_block
 from duotomo.methods.input_checks import OBJECT
 from duotomo.methods.level import Factors, Level, coarsening
 from duotomo.methods.problem import Problem
-from duotomo.methods.scales import level_of, scales_of
+from duotomo.methods.scales import Scales, level_of, scales_of
 from duotomo.methods.schedule import LEAST_VOXELS
 from duotomo.methods.settings import Settings
 from duotomo.methods.study import Study, Visit
@@ -62,7 +62,9 @@ class HeldBack:
 
 
 @torch.no_grad()
-def held_back(study: Study, settings: Settings, motions: Sequence[Motion]) -> tuple[HeldBack, ...]:
+def held_back(
+    study: Study, settings: Settings, motions: Sequence[Motion], *, scales: Scales | None = None
+) -> tuple[HeldBack, ...]:
     """Predict rays that no volume was fitted to, by all visits together and by each visit alone.
 
     A tenth of the detector's blocks of 16 mm, drawn at random in every view, is left out. The volume of all
@@ -79,13 +81,15 @@ def held_back(study: Study, settings: Settings, motions: Sequence[Motion]) -> tu
         Whose priors are used.
     motions : sequence of Motion
         moving_to_reference, of each moving visit.
+    scales : Scales, optional
+        Of the study, if they are known already.
 
     Returns
     -------
     tuple of HeldBack
         One for each visit.
     """
-    factors, scales = coarse_factors(study), scales_of(study, settings.priors)
+    factors, scales = coarse_factors(study), scales or scales_of(study, settings.priors)
     level = level_of(study, factors, basis="spline", priors=settings.priors, scales=scales)
     blocks = [_blocks(visit, number) for number, visit in enumerate(level.visits)]
     level.leave_out(blocks)

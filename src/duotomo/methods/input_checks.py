@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.methods.correlation import correlation
 from duotomo.methods.initial_guess import centroid_mm, view_centers_mm, view_vectors
 from duotomo.methods.study import Study, Visit
 
@@ -104,11 +105,7 @@ def _shown(number: int, visit: Visit) -> Check:
     """A breast is smooth: neighbouring pixels show nearly the same, those of noise nothing in common."""
     views, used = visit.projections.double(), _used(visit)
     near = torch.stack([views[:, :, :-1], views[:, :, 1:]])[:, used[:, :, :-1] & used[:, :, 1:]]
-    apart = near - near.mean(dim=1, keepdim=True)
-    norm = float(apart[0].norm() * apart[1].norm())
-    # What is left of a constant is rounding.
-    even = norm <= 1e-10 * float(near.square().sum())
-    value = 0.0 if even else float(apart[0] @ apart[1]) / norm
+    value = correlation(near[0], near[1])
     passed = value >= SMOOTH
     return Check(
         name="breast in the views",

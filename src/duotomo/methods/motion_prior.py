@@ -71,28 +71,51 @@ class MotionPrior:
             result[:, own] = solved.reshape(values.shape).flatten(1)
         return result
 
-    def variance_mm2(self, xyz_mm: torch.Tensor) -> torch.Tensor:
-        """Return the variance of each component of the displacement of points, (n,), float64.
+    def drawn_beyond(self, modes: torch.Tensor, n: int) -> torch.Tensor:
+        """Return parameters drawn from what of the prior lies outside of modes, (draw, n_params), float64.
 
-        That of the splines of the lattice alone: matrices before or after them are as good as the data.
+        From `N(0, W (1 - U U^T) W^T)`, where modes are `W U`, (n_params, mode).
         """
-        total = torch.zeros(len(xyz_mm), dtype=torch.float64)
-        for _, part, factor, _ in self._parts:
-            edge_mm = float(spacing_xyz(self.transform.grid)[0])
+        whole = modes.T / torch.where(self._others > 0, self._others, 1.0)
+        for own, _, factor, scales in self._parts:
+            values = whole[:, own].reshape(len(whole), 3, -1) / scales[:, None]
+            whole[:, own] = (values @ factor).flatten(1)
+        axes, sizes, _ = torch.linalg.svd(whole.T, full_matrices=False)
+        drawn = torch.randn(n, self.n_params, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        # With several visits U holds only the rows of one: its columns are not longer than 1.
+        within = 1 - (1 - sizes.square()).clamp(min=0).sqrt()
+        return self.spread(drawn - ((drawn @ axes) * within) @ axes.T)
+
+    def variance_beyond_mm2(self, xyz_mm: torch.Tensor, modes: torch.Tensor) -> torch.Tensor:
+        """Return the variance of the displacement of points that lies outside of modes.
+
+        For a lattice by itself, whose control points add up.
+
+        Parameters
+        ----------
+        xyz_mm : torch.Tensor
+            (point, xyz), in mm, float64.
+        modes : torch.Tensor
+            `W U`, (n_params, mode), U having orthonormal columns.
+
+        Returns
+        -------
+        torch.Tensor
+            The diagonal of `B W (1 - U U^T) W^T B^T`, B the splines' values at the points, (point, xyz), in
+            mm^2, float64.
+        """
+        total = torch.zeros(len(xyz_mm), 3, dtype=torch.float64)
+        edges = spacing_xyz(self.transform.grid)
+        for own, part, factor, _ in self._parts:
+            along = modes[own].reshape(3, -1, modes.shape[1])
             for some in range(0, len(xyz_mm), 1024):
                 points = slice(some, some + 1024)
                 rows = _basis_rows(part, xyz_mm[points])
                 solved = torch.linalg.solve_triangular(factor, rows.T, upper=False)
-                total[points] += solved.square().sum(dim=0) * edge_mm**2
+                whole = solved.square().sum(dim=0) * float(edges[0]) ** 2
+                within = ((rows @ along) * edges[:, None, None]).square().sum(dim=-1)
+                total[points] += (whole[:, None] - within.T).clamp(min=0)
         return total
-
-    def precision(self) -> torch.Tensor:
-        """Return the diagonal of the precision, (n_params,), float64."""
-        result = torch.where(self._others > 0, self._others.clamp(min=1e-30) ** -2, 0.0)
-        for own, _, factor, scales in self._parts:
-            diagonal = factor.square().sum(dim=1)
-            result[own] = (diagonal / scales[:, None].square()).flatten()
-        return result
 
 
 def _basis_rows(part: LatticeTransform, xyz_mm: torch.Tensor) -> torch.Tensor:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
-from duotomo.kernels.warp.reference import voxels
+from duotomo.geometry.frame import voxel_to_world
 from duotomo.methods.motion_prior import MotionPrior
 from duotomo.methods.structure import Structure
 from duotomo.transforms import Motion
-from duotomo.transforms.maps import MatrixMap, index_matrix
+from duotomo.transforms.lattice_transform import LatticeTransform
 
 FREEDOM = 5.0
 """Degrees of freedom: blocks of residuals estimate variances, and some breasts are worse than others.
@@ -30,6 +31,9 @@ GROWTH, LEAST_STRUCTURE = 0.70, 0.05
 """Power of the structure about a place that its variance grows with, and what is added to structure first.
 
 Where there is much, near the skin above all, voxels and splines leave more than the residuals say. Fitted."""
+
+N_DRAWN = 64
+"""Draws of what the prior holds beyond the modes of a chain of transforms: deviations to 9 %."""
 
 MAP_MM = 6.0
 """Distance of the points of a map that are computed; between them it is interpolated."""
@@ -72,6 +76,9 @@ class LeastDetermined:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MotionUncertainty:
     """Covariance of the parameters of one motion, `D K D^T + s W W^T`, and what follows for displacements.
+
+    `D = W U` with orthonormal columns of U, so that it is `D (K + s) D^T + s W (1 - U U^T) W^T`: along the
+    modes, and beyond.
 
     Where nothing can be said, `reason` tells why, and whatever is asked for is NaN.
 
@@ -159,25 +166,43 @@ class MotionUncertainty:
         return self.modes @ self.core @ self.modes.T
 
     @torch.no_grad()
-    def covariance_mm2(self, xyz_mm: torch.Tensor) -> torch.Tensor:
+    def along(self, xyz_mm: torch.Tensor) -> torch.Tensor:
+        """Return how points move along the modes, which all else that is asked of them follows from.
+
+        Parameters
+        ----------
+        xyz_mm
+            As for `covariance_mm2`.
+
+        Returns
+        -------
+        torch.Tensor
+            (..., xyz, mode), in mm for each unit of a mode, float64.
+        """
+        if not self.is_known:
+            return torch.full((*xyz_mm.shape, self.modes.shape[1]), math.nan, dtype=torch.float64)
+        return self._moved(_points(xyz_mm), self.modes.T).reshape(*xyz_mm.shape, -1)
+
+    @torch.no_grad()
+    def covariance_mm2(self, xyz_mm: torch.Tensor, *, along: torch.Tensor | None = None) -> torch.Tensor:
         """Return the covariance of where points go.
 
         Parameters
         ----------
         xyz_mm : torch.Tensor
             Points of the moving frame, (..., xyz), in mm.
+        along : torch.Tensor, optional
+            What `along` returns of them, if it is known already.
 
         Returns
         -------
         torch.Tensor
             (..., xyz, xyz), in mm^2, float64.
         """
-        points = xyz_mm.reshape(-1, 3).double().cpu()
-        along = self._along(points)
-        total = along @ self.core @ along.transpose(1, 2)
+        points, along = self._known_along(xyz_mm, along)
+        total = along @ self._of_modes() @ along.transpose(1, 2)
         if self.prior is not None and self.prior_share > 0:
-            added = self.prior_share * self.prior.variance_mm2(points)
-            total += added[:, None, None] * torch.eye(3, dtype=torch.float64)
+            total += torch.diag_embed(self.prior_share * self._beyond_mm2(points, self.prior))
         factors = self._factors(points)
         total *= factors[:, :, None] * factors[:, None, :]
         return _positive(total).reshape(*xyz_mm.shape[:-1], 3, 3)
@@ -188,6 +213,34 @@ class MotionUncertainty:
         if self.about is not None:
             factors *= (self.about.at(points).double() + LEAST_STRUCTURE)[:, None] ** (GROWTH / 2)
         return factors
+
+    def _known_along(
+        self, xyz_mm: torch.Tensor, along: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return points in a row, (point, xyz), and how they move along the modes, (point, xyz, mode)."""
+        along = self.along(xyz_mm) if along is None else along
+        return _points(xyz_mm), along.reshape(-1, 3, along.shape[-1])
+
+    def _beyond_mm2(self, points: torch.Tensor, prior: MotionPrior) -> torch.Tensor:
+        """Return the prior's variance outside of the modes, along x, y and z, (point, xyz)."""
+        if isinstance(self.motion.transform, LatticeTransform):
+            return prior.variance_beyond_mm2(points, self.modes)
+        # What a matrix does, control points can undo: only both together tell how points move.
+        moved = self._moved(points, prior.drawn_beyond(self.modes, N_DRAWN))
+        return moved.square().mean(dim=-1)
+
+    def _moved(self, points: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+        """Return how points move along directions of the parameters, (point, xyz, direction)."""
+        transform, params = self.motion.transform, self.motion.params
+        columns = [
+            torch.func.jvp(lambda p: transform.points(p, points), (params,), (row.contiguous(),))[1]
+            for row in directions
+        ]
+        return torch.stack(columns, dim=-1)
+
+    def _of_modes(self) -> torch.Tensor:
+        """Return the covariance along the modes, what the prior adds included."""
+        return self.core + self.prior_share * torch.eye(len(self.core), dtype=torch.float64)
 
     def deviation_mm(self, xyz_mm: torch.Tensor) -> torch.Tensor:
         """Return the standard deviation of where points go, along x, y and z.
@@ -205,12 +258,12 @@ class MotionUncertainty:
         return self.covariance_mm2(xyz_mm).diagonal(dim1=-2, dim2=-1).sqrt()
 
     @torch.no_grad()
-    def is_determined(self, xyz_mm: torch.Tensor) -> torch.Tensor:
+    def is_determined(self, xyz_mm: torch.Tensor, *, along: torch.Tensor | None = None) -> torch.Tensor:
         """Return where the data add to what is assumed of the motion.
 
         Parameters
         ----------
-        xyz_mm
+        xyz_mm, along
             As for `covariance_mm2`.
 
         Returns
@@ -220,21 +273,20 @@ class MotionUncertainty:
             the data take away half of the prior's variance, along every axis. Elsewhere the motion follows
             from smoothness alone. True everywhere for a model without control points.
         """
-        points = xyz_mm.reshape(-1, 3).double().cpu()
-        found = self._is_learnt(points)
+        points = _points(xyz_mm)
+        found = self._is_learnt(xyz_mm, along)
         if self.structure is not None:
             found &= self.structure.at(points) > SEEN
         return found.reshape(xyz_mm.shape[:-1])
 
-    def _is_learnt(self, points: torch.Tensor) -> torch.Tensor:
+    def _is_learnt(self, xyz_mm: torch.Tensor, along: torch.Tensor | None) -> torch.Tensor:
         """Return where the data take away half of the prior's variance, along every axis, (point,)."""
-        if not self.is_known:
-            return torch.zeros(len(points), dtype=torch.bool)
-        if self.prior is None or self.learnt is None:
-            return torch.ones(len(points), dtype=torch.bool)
-        along = self._along(points)
+        if not self.is_known or self.prior is None or self.learnt is None:
+            return torch.full((xyz_mm.shape[:-1].numel(),), self.is_known)
+        points, along = self._known_along(xyz_mm, along)
         taken = torch.einsum("pik,kl,pil->pi", along, self.learnt, along)
-        left = 1 - taken / self.prior.variance_mm2(points)[:, None].clamp(min=1e-30)
+        assumed = along.square().sum(dim=-1) + self._beyond_mm2(points, self.prior)
+        left = 1 - taken / assumed.clamp(min=1e-30)
         return left.amax(dim=1) < DETERMINED
 
     def ellipsoids_mm(self, xyz_mm: torch.Tensor, level: float = 0.95) -> tuple[torch.Tensor, torch.Tensor]:
@@ -273,9 +325,11 @@ class MotionUncertainty:
         z, y, x = (max(1, round(MAP_MM / mm)) for mm in grid.spacing_mm)
         coarse = grid.coarsen((z, y, x))
         points = _centers_mm(coarse)
-        field_mm = self.deviation_mm(points).T.reshape(3, *coarse.shape).float()
+        along = self.along(points)
+        variances = self.covariance_mm2(points, along=along).diagonal(dim1=-2, dim2=-1)
+        field_mm = variances.sqrt().T.reshape(3, *coarse.shape).float()
         result = torch.nn.functional.interpolate(field_mm[None], size=grid.shape, mode="trilinear")[0]
-        seen = self._is_learnt(points).reshape(coarse.shape)
+        seen = self._is_learnt(points, along).reshape(coarse.shape)
         seen = torch.nn.functional.interpolate(
             seen[None, None].float(), size=grid.shape, mode="nearest-exact"
         )
@@ -285,7 +339,9 @@ class MotionUncertainty:
         return torch.where(seen, result, math.nan)
 
     @torch.no_grad()
-    def least_determined(self, xyz_mm: torch.Tensor, n: int = 3) -> list[LeastDetermined]:
+    def least_determined(
+        self, xyz_mm: torch.Tensor, n: int = 3, *, along: torch.Tensor | None = None
+    ) -> list[LeastDetermined]:
         """Return how the motion of points may be wrong, the likeliest first.
 
         Parameters
@@ -294,6 +350,8 @@ class MotionUncertainty:
             Points of the moving frame, (n, xyz), in mm, such as those of the breast.
         n : int
             How many.
+        along
+            As for `covariance_mm2`.
 
         Returns
         -------
@@ -303,11 +361,10 @@ class MotionUncertainty:
         """
         if not self.is_known:
             return []
-        points = xyz_mm.reshape(-1, 3).double().cpu()
-        values, vectors = torch.linalg.eigh(self.core)
-        along = self._along(points) * self._factors(points)[..., None]
-        along = along @ (vectors * values.clamp(min=0).sqrt())
-        left, sizes, _ = torch.linalg.svd(along.flatten(0, 1), full_matrices=False)
+        points, along = self._known_along(xyz_mm, along)
+        values, vectors = torch.linalg.eigh(self._of_modes())
+        fields = (along * self._factors(points)[..., None]) @ (vectors * values.clamp(min=0).sqrt())
+        left, sizes, _ = torch.linalg.svd(fields.flatten(0, 1), full_matrices=False)
         shares = sizes.square() / sizes.square().sum().clamp(min=1e-300)
         words = _affine_fields(points)
         return [
@@ -344,28 +401,22 @@ class MotionUncertainty:
             raise DuotomoError(
                 f"MotionUncertainty.samples: expected a known covariance; got none. {self.reason}"
             )
-        values, vectors = torch.linalg.eigh(self.core + self.prior_share * torch.eye(len(self.core)))
+        values, vectors = torch.linalg.eigh(self._of_modes())
         factor = self.modes @ (vectors * values.clamp(min=0).sqrt())
         drawn = torch.randn(
             n, factor.shape[1], dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
         )
         return [Motion(self.motion.transform, self.motion.params + factor @ row) for row in drawn]
 
-    def _along(self, points: torch.Tensor) -> torch.Tensor:
-        """Return how points move along the modes, (point, xyz, mode)."""
-        transform, params = self.motion.transform, self.motion.params
-        if not self.is_known:
-            return torch.full((len(points), 3, self.modes.shape[1]), math.nan, dtype=torch.float64)
-        moved = [
-            torch.func.jvp(lambda p: transform.points(p, points), (params,), (mode.contiguous(),))[1]
-            for mode in self.modes.T
-        ]
-        return torch.stack(moved, dim=-1)
+
+def _points(xyz_mm: torch.Tensor) -> torch.Tensor:
+    """Return points in a row, (point, xyz), float64 on the CPU."""
+    return xyz_mm.reshape(-1, 3).double().cpu()
 
 
 def _centers_mm(grid: VolumeGrid) -> torch.Tensor:
     """Return the centres of all voxels, (voxel, xyz)."""
-    return MatrixMap(matrix=index_matrix(grid)[:3]).points(voxels(grid.shape)).reshape(-1, 3)
+    return torch.from_numpy(voxel_to_world(grid, np.indices(grid.shape).reshape(3, -1).T).copy())
 
 
 def quantile(level: float) -> float:

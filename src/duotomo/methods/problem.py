@@ -37,20 +37,21 @@ class Problem:
         scales: Scales,
         central_step: float | None = None,
     ) -> None:
-        self.level, self.transforms, self.priors = level, tuple(transforms), priors
+        self.level, self.transforms = level, tuple(transforms)
+        self.priors, self.scales = priors, scales
         self.misfit = JointMisfit(
             level.terms(transforms), level.grid, basis=level.basis, central_step=central_step
         )
         self.curvature = level.curvature()
         self._bending = priors.bending * max(level.grid.spacing_mm)
-        self.volume_priors = self._volume_priors(scales)
+        self.volume_priors = self._volume_priors()
         self._preconditioner: VolumePreconditioner | None = None
 
-    def _volume_priors(self, scales: Scales) -> list[Objective]:
+    def _volume_priors(self) -> list[Objective]:
         priors, grid, terms = self.priors, self.level.grid, []
         if priors.total_variation > 0:
             weight = priors.total_variation * self.level.noise_gradient_rms()
-            smoothing = priors.smoothing * scales.attenuation
+            smoothing = priors.smoothing * self.scales.attenuation
             terms.append(weight * TotalVariation(grid, smoothing, depth_weight=priors.depth_weight))
         if priors.nonnegativity > 0:
             terms.append((priors.nonnegativity * self.curvature) * Nonnegativity(grid))

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import torch
 
+from duotomo.methods.correlation import correlation
 from duotomo.methods.detector_filter import spline_filtered
 from duotomo.methods.held_back import coarse_factors, fitted
 from duotomo.methods.input_checks import OBJECT
 from duotomo.methods.problem import Problem
-from duotomo.methods.scales import level_of, scales_of
+from duotomo.methods.scales import Scales, level_of, scales_of
 from duotomo.methods.sequential import one_visit
 from duotomo.methods.settings import Settings
 from duotomo.methods.study import Study, Visit
@@ -47,7 +48,7 @@ class SharedStructure:
 
 @torch.no_grad()
 def shared_structure(
-    study: Study, settings: Settings, motions: Sequence[Motion]
+    study: Study, settings: Settings, motions: Sequence[Motion], *, scales: Scales | None = None
 ) -> tuple[SharedStructure, ...]:
     """Compare what each moving visit shows inside the breast with what the reference alone predicts.
 
@@ -65,13 +66,15 @@ def shared_structure(
         Whose priors are used.
     motions : sequence of Motion
         moving_to_reference, of each moving visit.
+    scales : Scales, optional
+        Of the study, if they are known already.
 
     Returns
     -------
     tuple of SharedStructure
         One for each moving visit.
     """
-    factors, scales = coarse_factors(study), scales_of(study, settings.priors)
+    factors, scales = coarse_factors(study), scales or scales_of(study, settings.priors)
     level = level_of(study, factors, basis="spline", priors=settings.priors, scales=scales)
     problem = Problem(level, [motion.transform for motion in motions], settings.priors, scales)
     own = one_visit(study, 0)
@@ -98,13 +101,11 @@ def _compared(whole: Visit, visit: Visit, predicted: torch.Tensor, sigma: float)
     rows = []
     for views in (visit.projections, predicted):
         slow = spline_filtered(views, (WIDE_MM / d_v, WIDE_MM / d_u), inside)
-        structure = (views - slow)[inside].double()
-        rows.append(structure - structure.mean())
+        rows.append((views - slow)[inside].double())
     measured, of_reference = rows
-    norm = float(measured.norm() * of_reference.norm()) if len(measured) else 0.0
     return SharedStructure(
-        correlation=float(measured @ of_reference) / norm if norm > 0 else 0.0,
-        structure=float(measured.square().mean().sqrt()) if len(measured) else 0.0,
+        correlation=correlation(measured, of_reference),
+        structure=float(measured.std(correction=0)) if len(measured) else 0.0,
         noise=noise,
     )
 

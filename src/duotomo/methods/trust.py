@@ -14,6 +14,7 @@ from duotomo.methods.held_back import HeldBack, held_back
 from duotomo.methods.input_checks import Check, input_checks
 from duotomo.methods.quality import Quality, moved
 from duotomo.methods.result import Result
+from duotomo.methods.scales import scales_of
 from duotomo.methods.settings import Settings
 from duotomo.methods.shared_structure import SharedStructure, shared_structure
 from duotomo.methods.study import Study
@@ -139,10 +140,11 @@ def trust_of(study: Study, settings: Settings, result: Result, *, quality: Quali
         n_folded = moved(result.volume, result.grid, grid, motion).folded_voxels if known is None else known
         checks += _motion_checks(index + 2, motion, grid, n_folded)
     if study.moving and all(check.passed for check in checks):
-        rows = held_back(study, settings, result.motions)
+        scales = scales_of(study, settings.priors)
+        rows = held_back(study, settings, result.motions, scales=scales)
         predicted = _predicted(rows)
         checks += [_explained(rows, predicted=predicted.passed), predicted, _reference_predicted(rows[0])]
-        shared = shared_structure(study, settings, result.motions)
+        shared = shared_structure(study, settings, result.motions, scales=scales)
         checks += [_alike(number, one) for number, one in enumerate(shared, start=2)]
     return Trust.of_checks(checks)
 

@@ -157,15 +157,17 @@ def _summary(uncertainty: MotionUncertainty, result: Result, grid: VolumeGrid) -
     if uncertainty.prior is None and len(motion.params) <= FEW_PARAMS:
         summary["covariance"] = uncertainty.covariance()
     points = _breast_points(result.volume, result.grid, uncertainty, grid)
-    determined = uncertainty.is_determined(points)
+    along = uncertainty.along(points)
+    determined = uncertainty.is_determined(points, along=along)
     if bool(determined.any()):
-        x, y, z = uncertainty.covariance_mm2(points[determined]).diagonal(dim1=-2, dim2=-1).unbind(-1)
+        covariance = uncertainty.covariance_mm2(points[determined], along=along[determined])
+        x, y, z = covariance.diagonal(dim1=-2, dim2=-1).unbind(-1)
         summary |= {"in_plane": _spread(((x + y) / 2).sqrt()), "in_depth": _spread(z.sqrt())}
     return UncertaintySummary(
         **summary,
         n_points=len(points),
         determined=float(determined.double().mean()),
-        least_determined=tuple(uncertainty.least_determined(points)),
+        least_determined=tuple(uncertainty.least_determined(points, along=along)),
     )
 
 
