@@ -107,7 +107,7 @@ class MotionPrior:
         total = torch.zeros(len(xyz_mm), 3, dtype=torch.float64)
         edges = spacing_xyz(self.transform.grid)
         for own, part, factor, _ in self._parts:
-            along = modes[own].reshape(3, -1, modes.shape[1])
+            along = modes[own].reshape(3, part.n_params // 3, modes.shape[1])
             for some in range(0, len(xyz_mm), 1024):
                 points = slice(some, some + 1024)
                 rows = _basis_rows(part, xyz_mm[points])
