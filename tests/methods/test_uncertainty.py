@@ -244,7 +244,7 @@ def sure(grid: VolumeGrid, acquisition: Acquisition, sigma: float) -> Study:
     return Study(grid=grid, visits=tuple(visits))
 
 
-@pytest.mark.parametrize("model", ["affine", "control points"])
+@pytest.mark.parametrize("model", ["affine", pytest.param("control points", marks=pytest.mark.slow)])
 def test_solved_again_and_again_it_varies_as_much(model: str) -> None:
     """The bootstrap has the covariance of the form "noise", within the error of its draws."""
     if model == "affine":
