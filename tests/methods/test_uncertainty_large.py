@@ -27,7 +27,7 @@ from tests.cases.studies import shifted, truth
 
 GRID = VolumeGrid.on_detector((48, 48, 48), (1.0, 1.0, 1.0), gap_mm=5.0)
 SCAN = arc((30, 46), 2.0, n_views=3)
-STEP = 1e-4
+STEP = 2e-5
 """Of central differences in the parameters, which are in voxels; errors are of its square."""
 
 PRIORS = Priors(total_variation=20.0, smoothing=0.5, edges=0.0)
@@ -164,7 +164,7 @@ def test_affine_on_48_cubed(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     followed, data = [], []
     for row in along[:, :n]:
-        solved, failed = cg(matrix, -row, rtol=1e-9, maxiter=1000, M=preconditioner)
+        solved, failed = cg(matrix, -row, rtol=1e-8, maxiter=1000, M=preconditioner)
         assert not failed
         followed.append(solved)
         data.append(found.of_volume(solved))
@@ -182,10 +182,9 @@ def test_affine_on_48_cubed(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     solved_once(monkeypatch)
     for form, covariance in expected.items():
-        (own,) = uncertainty_of(study, settings, result, form=form, tolerance=1e-9, n_steps=1000)
+        (own,) = uncertainty_of(study, settings, result, form=form, tolerance=1e-8, n_steps=1000)
         scale = 1 / np.sqrt(np.diag(covariance))
         difference = (own.covariance().numpy() - covariance) * scale[:, None] * scale
-        print(form, float(np.abs(difference).max()))
         assert float(np.abs(difference).max()) < 1e-6, form
 
 
