@@ -109,6 +109,11 @@ def following(settings: Settings) -> Settings:
     settings : Settings
         Of any run.
 
+    Returns
+    -------
+    Settings
+        Without the choice.
+
     Examples
     --------
     >>> from duotomo.geometry import VolumeGrid
@@ -146,6 +151,11 @@ def score_map(
         Of each kind, for the variances.
     on_part : callable, optional
         Hears of every batch of solves.
+
+    Returns
+    -------
+    ScoreMap
+        Of all templates; without scores where no part of the breast is seen well by both visits.
     """
     motion = result.motions[0]
     scales = scales_of(study, settings.priors)
