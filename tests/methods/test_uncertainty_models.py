@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 
+from duotomo.geometry import VolumeGrid
 from duotomo.methods import Settings, Study, uncertainty_of
 from duotomo.methods.motion_prior import FAR_MM, STIFFNESS
 from duotomo.methods.preconditioner import motion_curvatures
@@ -18,11 +20,12 @@ from tests.methods.test_profiled_curvature import dense
 from tests.methods.test_uncertainty import CENTERS, noisier, solved
 
 SHAPE = (4, 4, 4)
-MODELS = {
+MODELS: dict[str, Callable[[VolumeGrid], Transform]] = {
     "bspline": BSpline.shaped(SHAPE),
-    "velocity": Velocity.shaped(SHAPE),
+    "velocity": lambda grid: Velocity.over(grid, SHAPE, finer=1),
     "affine, then bspline": chain(Affine, BSpline.shaped(SHAPE)),
 }
+CASES = ["bspline", pytest.param("velocity", marks=pytest.mark.slow), "affine, then bspline"]
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +46,7 @@ def bent(transform: Transform) -> Motion:
     return Motion(transform, start.params + more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_as_a_dense_matrix(model: str, visits: Study, settings: Settings) -> None:
     transform = MODELS[model](GRID)
@@ -71,7 +75,7 @@ def test_as_a_dense_matrix(model: str, visits: Study, settings: Settings) -> Non
     assert float(difference.abs().max()) < 1e-6
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", CASES)
 def test_few_modes_say_nearly_the_same(model: str, visits: Study, settings: Settings) -> None:
     """What lies beyond the modes is the prior's, whatever the model: nothing cancels."""
     transform = MODELS[model](GRID)
@@ -89,3 +93,12 @@ def test_few_modes_say_nearly_the_same(model: str, visits: Study, settings: Sett
         assert one.is_determined(air).tolist() == [False, False]
     first = few.least_determined(CENTERS)[0]
     assert 0 < first.deviation_mm < 5
+
+
+def test_a_velocity_field_has_deviations(visits: Study, settings: Settings) -> None:
+    transform = MODELS["velocity"](GRID)
+    result = replace(solved(visits, transform), motions=(bent(transform),), volume=truth(dtype=torch.float64))
+    (found,) = uncertainty_of(visits, settings, result, n_modes=40)
+    deviations = found.deviation_mm(CENTERS)
+    assert bool(deviations.isfinite().all())
+    assert 0 < float(deviations.min()) <= float(deviations.max()) < 5
