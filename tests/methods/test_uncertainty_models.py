@@ -75,6 +75,7 @@ def test_as_a_dense_matrix(model: str, visits: Study, settings: Settings) -> Non
     assert float(difference.abs().max()) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", CASES)
 def test_few_modes_say_nearly_the_same(model: str, visits: Study, settings: Settings) -> None:
     """What lies beyond the modes is the prior's, whatever the model: nothing cancels."""
