@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from duotomo.change import Change
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
 from duotomo.io import write_result
@@ -109,9 +110,10 @@ def save(
     *,
     settings: Mapping[str, Any] = SETTINGS,
     quality: Mapping[str, Any] | None = QUALITY,
+    change: Change | None = None,
 ) -> Path:
-    """Write a result, and its quality, into a folder; return the folder."""
+    """Write a result, its quality, and what changed, into a folder; return the folder."""
     folder.mkdir(exist_ok=True)
     study = random_study(GRID, SCAN, n_visits=len(made.motions) + 1)
-    write_result(folder, made, study=study, settings=settings, quality=quality)
+    write_result(folder, made, study=study, settings=settings, quality=quality, change=change)
     return folder

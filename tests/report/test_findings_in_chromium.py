@@ -24,9 +24,8 @@ LISTED = (
 READOUT = "return document.querySelector(`[data-role=${arguments[0]}] .readout`).textContent"
 
 
-def opened(driver: Any, folder: Path, made: Change, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Page:
-    monkeypatch.setattr(pages, "change_of", lambda _: made)
-    return Page(driver, pages.write_page(save(folder, result(motion=spline(), **changes))))
+def opened(driver: Any, folder: Path, made: Change, **changes: Any) -> Page:
+    return Page(driver, pages.write_page(save(folder, result(motion=spline(), **changes), change=made)))
 
 
 def press(page: Page, number: int, key: str | None = None) -> None:
@@ -42,10 +41,8 @@ def circles(page: Page, role: str) -> dict[int, tuple[float, float, float]]:
     return {int(number): (float(x), float(y), float(r)) for number, x, y, r in rows}
 
 
-def test_a_finding_leads_to_its_place_in_both_visits(
-    driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = opened(driver, tmp_path, change(), monkeypatch)
+def test_a_finding_leads_to_its_place_in_both_visits(driver: Any, tmp_path: Path) -> None:
+    page = opened(driver, tmp_path, change())
     page.key("Home")
     page.settle()
     assert circles(page, "reference") == {}
@@ -80,10 +77,8 @@ def test_a_finding_leads_to_its_place_in_both_visits(
     assert page.driver.get_log("browser") == []
 
 
-def test_the_threshold_filters_the_list_and_says_what_to_expect(
-    driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = opened(driver, tmp_path, change(), monkeypatch)
+def test_the_threshold_filters_the_list_and_says_what_to_expect(driver: Any, tmp_path: Path) -> None:
+    page = opened(driver, tmp_path, change())
     press(page, 1)
     assert page.script(LISTED) == [1, 2]
     assert page.script(EXPECTED) == "False findings to expect per breast at this threshold: 0.63"
@@ -101,10 +96,8 @@ def test_the_threshold_filters_the_list_and_says_what_to_expect(
     assert page.driver.get_log("browser") == []
 
 
-def test_the_map_is_warm_where_tissue_is_new_and_cool_where_it_is_gone(
-    driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = opened(driver, tmp_path, change(), monkeypatch)
+def test_the_map_is_warm_where_tissue_is_new_and_cool_where_it_is_gone(driver: Any, tmp_path: Path) -> None:
+    page = opened(driver, tmp_path, change())
     for key in ("c", "f"):
         page.key(key)
     to_slice(page, LANDMARK[0])
@@ -128,14 +121,12 @@ def test_the_map_is_warm_where_tissue_is_new_and_cool_where_it_is_gone(
     assert page.driver.get_log("browser") == []
 
 
-def test_the_difference_does_not_show_the_skin(
-    driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_difference_does_not_show_the_skin(driver: Any, tmp_path: Path) -> None:
     made = change()
     thick = body(MOVED)
     thick[(made.silent == 1) & (thick > 0)] += 0.5
     others = {"visit_1": body(LANDMARK), "visit_2_registered": thick}
-    page = opened(driver, tmp_path, made, monkeypatch, others=others)
+    page = opened(driver, tmp_path, made, others=others)
     for key in ("c", "f"):
         page.key(key)
     to_slice(page, LANDMARK[0])
@@ -164,10 +155,8 @@ def test_the_difference_does_not_show_the_skin(
     assert page.driver.get_log("browser") == []
 
 
-def test_research_use_is_always_in_sight(
-    driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = opened(driver, tmp_path, change(findings=(), reason="The motion folds."), monkeypatch)
+def test_research_use_is_always_in_sight(driver: Any, tmp_path: Path) -> None:
+    page = opened(driver, tmp_path, change(findings=(), reason="The motion folds."))
     inside = (
         "const b = document.querySelector('footer').getBoundingClientRect();"
         "return b.top >= 0 && b.height > 10 && b.bottom <= innerHeight"

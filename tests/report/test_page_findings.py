@@ -27,9 +27,8 @@ def _small_viewer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "viewer_part", {page.SCRIPT: SCRIPT, page.STYLE: STYLE}.__getitem__)
 
 
-def parsed(folder: Path, made: Change | None, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Parsed:
-    monkeypatch.setattr(page, "change_of", lambda _: made)
-    return Parsed(page.write_page(save(folder, result(**changes))).read_text(encoding="utf-8"))
+def parsed(folder: Path, made: Change | None, **changes: Any) -> Parsed:
+    return Parsed(page.write_page(save(folder, result(**changes), change=made)).read_text(encoding="utf-8"))
 
 
 def array(found: Parsed, element: str, kind: str) -> np.ndarray[Any, Any]:
@@ -37,9 +36,9 @@ def array(found: Parsed, element: str, kind: str) -> np.ndarray[Any, Any]:
     return np.frombuffer(content, dtype=kind).reshape(found.described()["lattice"]["shape"][::-1])
 
 
-def test_the_page_holds_the_maps_and_the_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_holds_the_maps_and_the_findings(tmp_path: Path) -> None:
     made = change()
-    found = parsed(tmp_path, made, monkeypatch)
+    found = parsed(tmp_path, made)
     told = found.described()["change"]
     scores, silent = array(found, told["scores"], "<i2"), array(found, told["silent"], "u1")
     assert np.array_equal(silent, made.silent.numpy())
@@ -58,25 +57,23 @@ def test_the_page_holds_the_maps_and_the_findings(tmp_path: Path, monkeypatch: p
     assert told["reasons"] == {str(int(code)): words for code, words in SILENT_WORDS.items()}
 
 
-def test_the_undiluted_volume_is_among_the_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_undiluted_volume_is_among_the_pictures(tmp_path: Path) -> None:
     volume = 2 * body(LANDMARK)
-    found = parsed(tmp_path, change(volume=volume), monkeypatch)
+    found = parsed(tmp_path, change(volume=volume))
     titles = {one["name"]: one["title"] for one in found.described()["volumes"]}
     assert titles["undiluted"] == "Visit 1, undiluted"
     assert found.described()["reference"] == "visit_1"
     np.testing.assert_allclose(found.volume("undiluted"), volume, atol=found.described()["slope"] / 2, rtol=0)
 
 
-def test_without_the_reference_alone_the_undiluted_volume_is_shown_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    described = parsed(tmp_path, change(), monkeypatch, others={}).described()
+def test_without_the_reference_alone_the_undiluted_volume_is_shown_first(tmp_path: Path) -> None:
+    described = parsed(tmp_path, change(), others={}).described()
     assert (described["reference"], described["prior"]) == ("undiluted", None)
     assert [one["title"] for one in described["volumes"]] == ["Visit 1, undiluted", "All visits together"]
 
 
-def test_the_list_says_all_of_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = " ".join(parsed(tmp_path, change(), monkeypatch).words)
+def test_the_list_says_all_of_a_finding(tmp_path: Path) -> None:
+    words = " ".join(parsed(tmp_path, change()).words)
     for told in (
         "25 mm from the chest wall, slice 6",
         "5.0 mm (4.1 to 6.2)",
@@ -93,21 +90,19 @@ def test_the_list_says_all_of_a_finding(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("made", [None, change()], ids=["no change known", "change"])
-def test_research_use_stands_on_every_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Change | None
-) -> None:
-    found = parsed(tmp_path, made, monkeypatch)
+def test_research_use_stands_on_every_page(tmp_path: Path, made: Change | None) -> None:
+    found = parsed(tmp_path, made)
     assert RESEARCH in found.words
     assert "footer" in found.tags
     assert ("Findings" in found.words) == (made is not None)
     assert (found.described()["change"] is None) == (made is None)
 
 
-def test_no_findings_and_a_reason_are_told_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    none = parsed(tmp_path / "none", change(findings=()), monkeypatch)
+def test_no_findings_and_a_reason_are_told_plainly(tmp_path: Path) -> None:
+    none = parsed(tmp_path / "none", change(findings=()))
     assert "No change found above |z| = 4.5." in " ".join(none.words)
     reason = "The motion is <not> trusted."
-    why = parsed(tmp_path / "why", change(findings=(), reason=reason), monkeypatch)
+    why = parsed(tmp_path / "why", change(findings=(), reason=reason))
     assert reason in " ".join(why.words)
     assert "No change found" not in " ".join(why.words)
     assert not why.described()["change"]["compared"]
@@ -116,10 +111,10 @@ def test_no_findings_and_a_reason_are_told_plainly(tmp_path: Path, monkeypatch: 
     assert "undiluted" not in [one["name"] for one in why.described()["volumes"]]
 
 
-def test_hostile_words_of_a_finding_stay_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_words_of_a_finding_stay_words(tmp_path: Path) -> None:
     hostile = finding(1, LANDMARK, 6.8, words=HOSTILE, template=HOSTILE)
-    tame = parsed(tmp_path / "tame", change(findings=FINDINGS[:1]), monkeypatch)
-    found = parsed(tmp_path / "hostile", change(findings=(hostile,)), monkeypatch)
+    tame = parsed(tmp_path / "tame", change(findings=FINDINGS[:1]))
+    found = parsed(tmp_path / "hostile", change(findings=(hostile,)))
     assert found.tags == tame.tags
     assert "".join(found.words).count(HOSTILE) == 2
 
@@ -145,15 +140,13 @@ def test_maps_of_another_grid_come_to_the_places_of_the_page() -> None:
     assert torch.equal(nearest(values, coarse, coarse), values)
 
 
-def test_the_skin_does_not_set_the_range_of_the_difference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_skin_does_not_set_the_range_of_the_difference(tmp_path: Path) -> None:
     made = change()
     thick = body(MOVED)
     thick[(made.silent != 0) & (thick > 0)] += 0.5
     others = {"visit_1": body(LANDMARK), "visit_2_registered": thick}
     spreads = [
-        parsed(tmp_path / name, one, monkeypatch, others=others).described()["spread"]
+        parsed(tmp_path / name, one, others=others).described()["spread"]
         for name, one in (("plain", None), ("stated", made))
     ]
     assert spreads[0] == pytest.approx(0.5, abs=0.01)
@@ -163,7 +156,7 @@ def test_the_skin_does_not_set_the_range_of_the_difference(
 def test_slices_are_those_of_a_coarsened_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "slice 3;" in findings_html(change(), slices=2)
     monkeypatch.setattr(page_volumes, "MOST_VOXELS", GRID.n_voxels // 4)
-    found = parsed(tmp_path, change(), monkeypatch)
+    found = parsed(tmp_path, change())
     assert array(found, "silent", "u1").shape == (12, 15, 20)
 
 
