@@ -175,7 +175,7 @@ def test_the_prior_is_that_of_the_bending_energy(spline: MotionUncertainty) -> N
     solved_for = torch.linalg.solve(root, alike)
     assert float(solved_for @ solved_for) == pytest.approx(prior.n_params / 3 * (3 / FAR_MM) ** 2, rel=1e-6)
     slopes = slopes_of(spline.motion)
-    for modes in (root[:, :0], spline.modes):
+    for modes in (0 * spline.modes, spline.modes):
         beyond = root @ root.T - modes @ modes.T
         variances = (slopes @ beyond @ slopes.transpose(1, 2)).diagonal(dim1=1, dim2=2)
         found = prior.variance_beyond_mm2(CENTERS, modes)

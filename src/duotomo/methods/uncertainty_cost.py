@@ -21,8 +21,9 @@ PER_PARAM = 45
 PER_MODE = 60
 """The same of a direction of many parameters."""
 
-HELD = 20
-"""Volumes that each solve of a batch was measured to hold."""
+HELD = {"few": 20, "many": 32}
+"""Volumes that each solve of a batch was measured to hold, few parameters or many: in large batches, a third
+of that is memory that the allocator does not use again."""
 
 AFFORDABLE = 0.5
 """Share of the cost of a run up to which telling how sure its motion is comes unasked on a CPU."""
@@ -92,8 +93,8 @@ def uncertainty_bytes(study: Study, motions: Sequence[Motion]) -> int:
     """Estimate the peak memory of the arrays of `uncertainty_of`.
 
     Of each of K directions, parameters or modes, the changes of the rays and of the volume are kept, twice
-    while they are put together; and M are solved at once, each with 20 volumes and 3 copies of its rays:
-    `b ((24 + 4 K + 20 M) N + (8 + 3 K + 3 M) R)`.
+    while they are put together; and M are solved at once, each with h volumes and 3 copies of its rays:
+    `b ((24 + 4 K + h M) N + (8 + 3 K + 3 M) R)`, h = 20 for few parameters and 32 for many.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ def uncertainty_bytes(study: Study, motions: Sequence[Motion]) -> int:
         n_rays += visit.projections.numel() // math.prod(shadow)
     size = study.reference.projections.element_size()
     n_batch = min(n_kept, n_at_once(n_voxels * size))
-    numbers = (VOLUMES + 4 * n_kept + HELD * n_batch) * n_voxels
+    numbers = (VOLUMES + 4 * n_kept + HELD["few" if are_few(motions) else "many"] * n_batch) * n_voxels
     numbers += (PROJECTIONS + 3 * (n_kept + n_batch)) * n_rays
     # The factor of the prior, and the modes, in float64.
     lattice = 0 if are_few(motions) else 8 * (2 * N_MODES * n_params + 2 * (n_params // 3) ** 2)
