@@ -151,7 +151,7 @@ def _size(sizes_mm: Sequence[float], likelihoods: Sequence[float]) -> tuple[floa
 
     >>> size, (low, high) = _size([3.0, 5.0, 8.0], [6.0, 8.0, 6.0])
     >>> round(size, 1), low < size < high
-    (5.0, True)
+    (4.9, True)
     """
     fine = torch.linspace(math.log(sizes_mm[0]), math.log(sizes_mm[-1]), 201).tolist()
     logs = [math.log(size) for size in sizes_mm]
