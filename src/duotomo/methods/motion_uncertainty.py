@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
-from duotomo.geometry.frame import voxel_to_world
+from duotomo.geometry.frame import voxel_centers_mm
 from duotomo.methods.motion_prior import MotionPrior
 from duotomo.methods.structure import Structure
 from duotomo.transforms import Motion
@@ -416,7 +415,7 @@ def _points(xyz_mm: torch.Tensor) -> torch.Tensor:
 
 def _centers_mm(grid: VolumeGrid) -> torch.Tensor:
     """Return the centres of all voxels, (voxel, xyz)."""
-    return torch.from_numpy(voxel_to_world(grid, np.indices(grid.shape).reshape(3, -1).T).copy())
+    return torch.from_numpy(voxel_centers_mm(grid)).reshape(-1, 3)
 
 
 def quantile(level: float) -> float:

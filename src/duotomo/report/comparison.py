@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.geometry import VolumeGrid, voxel_to_world
+from duotomo.geometry import VolumeGrid
+from duotomo.geometry.frame import voxel_centers_mm
 from duotomo.methods import Result, resample_to_reference
 from duotomo.report.slices import slices
 from duotomo.simulate import SimulatedVisits
@@ -154,8 +155,7 @@ def change_of(
     >>> round(found.contrast, 3)
     3.0
     """
-    index = np.stack(np.meshgrid(*(np.arange(n) for n in grid.shape), indexing="ij"), axis=-1)
-    off_mm = torch.from_numpy(np.linalg.norm(voxel_to_world(grid, index) - np.array(lesion_mm), axis=-1))
+    off_mm = torch.from_numpy(np.linalg.norm(voxel_centers_mm(grid) - np.array(lesion_mm), axis=-1))
     # On coarse grids too there is a voxel that is the lesion.
     lesion = off_mm <= max(CORE * radius_mm, float(off_mm.min()))
     elsewhere = (off_mm > FAR * radius_mm) & tissue
