@@ -7,7 +7,7 @@ placements. Making them needs finite elements; reading them needs numpy alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -330,8 +330,3 @@ def prepare(
         return None
     made.write(path)
     return path
-
-
-def prepared(cache: Path) -> Iterator[Anatomy]:
-    """Yield the anatomies whose files are there."""
-    return (one for one in ANATOMIES if (cache / f"{one.name}.npz").is_file())

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.change_anatomies import ANATOMIES, WALL_MM, Anatomy, half_ellipsoid_placements
 from benchmarks.change_cases import ChangeCase, make, named, plan
-from benchmarks.change_lesion import Xyz
+from duotomo.change.finding import Xyz
 from duotomo.errors import DuotomoError
 from duotomo.geometry.frame import voxel_centers_mm, voxel_to_world
 from duotomo.phantoms import BreastShape, Density
