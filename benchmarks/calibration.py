@@ -30,6 +30,8 @@ from duotomo.methods.motion_uncertainty import quantile
 Rows = dict[str, Any]
 LEVELS = (0.6827, 0.95)
 RANKINGS = (("spread", "-", "by the given deviation"), ("lengths", ":", "by the true error"))
+"""What landmarks are left out by, how that is drawn, and what it is called."""
+
 DROPPED = 0.2
 """Share of the landmarks that is left out as the most uncertain."""
 
@@ -120,10 +122,7 @@ def draw(path: Path, found: dict[str, Rows]) -> None:
     for (name, row), color in zip(found.items(), COLOURS, strict=False):
         label = f"{name}, {row['pairs']} pairs"
         left.plot(levels, (row["distances"][:, None] < radii).mean(axis=0), color=color, label=label)
-        for key, style, words in (
-            ("spread", "-", "by the given deviation"),
-            ("lengths", ":", "by the true error"),
-        ):
+        for key, style, words in RANKINGS:
             order = np.argsort(row[key])
             means = [row["lengths"][order[: max(1, round(len(order) * (1 - s)))]].mean() for s in shares]
             right.plot(shares, np.array(means) / means[0], style, color=color, label=f"{name}: {words}")

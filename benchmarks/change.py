@@ -19,21 +19,29 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from benchmarks.change_cases import CaseSpec, ChangeCase, make, plan
 from benchmarks.change_judge import draw, judged
 from duotomo.change import Silent, change_of, following
-from duotomo.change.peaks import peaks
+from duotomo.change.finding import Xyz
+from duotomo.change.peaks import Index, peaks
 from duotomo.change.score import best, score
 from duotomo.change.templates import TEMPLATES
 from duotomo.geometry import VolumeGrid
-from duotomo.geometry.frame import voxel_to_world
+from duotomo.geometry.frame import voxel_to_world, world_to_voxel
 from duotomo.methods import Result, Settings, simultaneous, trust_of, with_visits_alone
 from duotomo.transforms import target_registration_error
 
 LOWEST, MOST = 2.5, 400
 """Peaks that are kept: |z| above this, and so many at most."""
+
+DESCRIBED = (
+    *("name", "anatomy", "density", "split", "kind", "nuisance", "tissue"),
+    *("lesion_mm", "lesion_size_mm", "prior_lesion_mm", "lesion_contrast_per_mm"),
+)
+"""Of a case, in its row."""
 
 Row = dict[str, Any]
 
@@ -76,7 +84,7 @@ def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str) -> Row:
     row["litres"] = change.litres
     row["peaks"] = {name: _peaks(z, grid) for name, z in z_maps.items()}
     if case.lesion_mm is not None:
-        row["stated"] = bool(stated[tuple(_index(case.lesion_mm, grid))])
+        row["stated"] = bool(stated[_index(case.lesion_mm, grid)])
         volumes = {"truth": case.truth, "f + c": change.volume, "joint": result.volume, "alone": alone}
         row["contrast"] = {name: _contrast(one, case, grid) for name, one in volumes.items()}
     return row
@@ -84,18 +92,7 @@ def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str) -> Row:
 
 def described(case: ChangeCase) -> Row:
     """Return what a row says of its case."""
-    names = (
-        "name",
-        "anatomy",
-        "density",
-        "split",
-        "kind",
-        "nuisance",
-        "tissue",
-        "lesion_mm",
-        "lesion_size_mm",
-    )
-    return {name: getattr(case, name) for name in (*names, "prior_lesion_mm", "lesion_contrast_per_mm")}
+    return {name: getattr(case, name) for name in DESCRIBED}
 
 
 def baseline(volume: torch.Tensor, stated: torch.Tensor, grid: VolumeGrid) -> torch.Tensor:
@@ -129,13 +126,10 @@ def _peaks(z_map: torch.Tensor, grid: VolumeGrid) -> list[list[float]]:
     ]
 
 
-def _index(xyz_mm: tuple[float, float, float], grid: VolumeGrid) -> list[int]:
-    from duotomo.geometry.frame import world_to_voxel
-
-    return [
-        max(0, min(n - 1, round(float(one))))
-        for one, n in zip(world_to_voxel(grid, xyz_mm), grid.shape, strict=True)
-    ]
+def _index(xyz_mm: Xyz, grid: VolumeGrid) -> Index:
+    """Return the voxel that holds a place, or the nearest one."""
+    z, y, x = np.rint(world_to_voxel(grid, xyz_mm)).clip(0, np.array(grid.shape) - 1).astype(int).tolist()
+    return z, y, x
 
 
 def _contrast(volume: torch.Tensor, case: ChangeCase, grid: VolumeGrid) -> float:

@@ -7,7 +7,7 @@ placements. Making them needs finite elements; reading them needs numpy alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
-from duotomo.geometry.frame import voxel_to_world, world_to_voxel
+from duotomo.geometry.frame import voxel_centers_mm, world_to_voxel
 from duotomo.phantoms import Breast, BreastShape, Density, Tissue, attenuation_per_mm, compress
 from duotomo.phantoms.attenuation import JOHNS_YAFFE_20_KEV_PER_MM
 from duotomo.phantoms.compression import Compression
@@ -266,7 +266,7 @@ def _rolled_and_compressed(
         spacing_mm=(coarse_mm,) * 3,
         center_mm=(center[2], back_mm + n_y * coarse_mm / 2, center[0]),
     )
-    at = world_to_voxel(grid, center + (_centers_mm(coarse) - center) @ turn).T
+    at = world_to_voxel(grid, center + (voxel_centers_mm(coarse).reshape(-1, 3) - center) @ turn).T
     turned = (ndi.map_coordinates(mask.astype(np.float32), at, order=1) > 0.5).reshape(coarse.shape)
     # Thin ends would be cells of little but air, which fold.
     turned = _one_body(turned & (ndi.uniform_filter(turned.astype(np.float32), 10) > 0.35))
@@ -290,11 +290,6 @@ def _rolled_and_compressed(
     )
 
 
-def _centers_mm(grid: VolumeGrid) -> Floats:
-    index = np.stack(np.meshgrid(*map(np.arange, grid.shape), indexing="ij"), axis=-1)
-    return voxel_to_world(grid, index.reshape(-1, 3))
-
-
 def _placements(rest: NDArray[Any], grid: VolumeGrid, compressions: list[Compression]) -> Placements:
     """Return what a file keeps of a body and its compressions."""
     moved = np.concatenate([one.moved_mm for one in compressions])
@@ -312,7 +307,7 @@ def _placements(rest: NDArray[Any], grid: VolumeGrid, compressions: list[Compres
         low_mm=np.zeros((len(compressions), 3)),
         high_mm=np.zeros((len(compressions), 3)),
     )
-    points = _centers_mm(lattice.refine(2))
+    points = voxel_centers_mm(lattice.refine(2)).reshape(-1, 3)
     for number in range(len(compressions)):
         at = world_to_voxel(grid, whole.to_rest(number, points)).T
         seen = points[ndi.map_coordinates(whole.rest, at, order=1) > FAT / 2]
@@ -335,8 +330,3 @@ def prepare(
         return None
     made.write(path)
     return path
-
-
-def prepared(cache: Path) -> Iterator[Anatomy]:
-    """Yield the anatomies whose files are there."""
-    return (one for one in ANATOMIES if (cache / f"{one.name}.npz").is_file())

@@ -11,6 +11,9 @@ import torch
 from benchmarks.change_anatomies import FAT, Floats, Placements
 from benchmarks.change_plan import Nuisance
 
+_STEPS, _NEAR_MM, _LONGEST_MM = 10, 0.01, 8.0
+"""Of Newton's method that follows tissue: steps at most, and where they end; none is longer than the last."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Arrangement:
@@ -125,6 +128,3 @@ def carried(points_mm: Floats, here: Arranged, there: Arranged) -> Floats:
         steps = np.linalg.solve(slopes + 1e-3 * np.eye(3), missed[..., None])[..., 0]
         at = at + steps * np.minimum(1, _LONGEST_MM / np.linalg.norm(steps, axis=1).clip(1e-9))[:, None]
     return best
-
-
-_STEPS, _NEAR_MM, _LONGEST_MM = 10, 0.01, 8.0

@@ -23,10 +23,11 @@ import torch
 
 from benchmarks.change_anatomies import ANATOMIES, Placements, prepare
 from benchmarks.change_arrangement import Arranged, arrangements, carried
-from benchmarks.change_lesion import Xyz, inserted, lesion_at, place
 from benchmarks.change_lesion import about as about_lesion
+from benchmarks.change_lesion import inserted, lesion_at, place
 from benchmarks.change_plan import CaseSpec, Kind, Nuisance, named, plan
 from benchmarks.change_scan import acquisition_over, scanned_grid, scanned_visit, study_grid
+from duotomo.change.finding import Xyz
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import Study
 from duotomo.operators import Projector

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from benchmarks.change_cases import ChangeCase
-from benchmarks.change_lesion import Xyz
+from duotomo.change.finding import Xyz
 from duotomo.geometry.frame import world_to_voxel
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +65,10 @@ def _is_refused(row: Row, method: str) -> bool:
 class Curve:
     """Sensitivity and false positives per volume of one method on some rows."""
 
-    def __init__(self, rows: Sequence[Row], method: str, counts: Callable[[Row], bool] = is_large) -> None:
+    def __init__(self, rows: Sequence[Row], method: str) -> None:
         self._method = method
         self.without = [row for row in rows if row["kind"] == "none"]
-        self.lesions = np.array([lesion_score(row, method) for row in rows if counts(row)])
+        self.lesions = np.array([lesion_score(row, method) for row in rows if is_large(row)])
         scores = [one for row in self.without for one in false_scores(row, method)]
         self.false = np.sort(np.array(scores))[::-1]
 
@@ -80,9 +80,13 @@ class Curve:
 
     def sensitivity_at(self, per_volume: float) -> float:
         """Return the sensitivity at so many false positives per volume."""
+        found = self.lesions > self.threshold_at(per_volume)
+        return float(found.mean()) if len(found) else math.nan
+
+    def threshold_at(self, per_volume: float) -> float:
+        """Return the score that so many false positives per volume exceed."""
         allowed = round(per_volume * len(self.without))
-        threshold = self.false[allowed] if allowed < len(self.false) else 0.0
-        return float((self.lesions > threshold).mean()) if len(self.lesions) else math.nan
+        return float(self.false[allowed]) if allowed < len(self.false) else 0.0
 
     def points(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Return false positives per volume and sensitivity, over all thresholds."""
@@ -173,9 +177,7 @@ def _above(row: Row, nominal: float) -> int:
 def by_change(rows: Sequence[Row]) -> Row:
     """Return how many of each kind, size and tissue are found at 0.5 false positives per volume."""
     found: Row = {}
-    threshold = Curve(rows, OURS).false
-    allowed = round(0.5 * sum(row["kind"] == "none" for row in rows))
-    limit = threshold[allowed] if allowed < len(threshold) else 0.0
+    limit = Curve(rows, OURS).threshold_at(0.5)
     for row in rows:
         if row["kind"] != "none":
             key = f"{row['kind']} {row['lesion_size_mm']:g} mm in {row['tissue']}"

@@ -15,17 +15,19 @@ from numpy.typing import NDArray
 from benchmarks.change_anatomies import FAT, GLAND, MASS, Floats
 from benchmarks.change_arrangement import Arranged, carried
 from benchmarks.change_plan import CaseSpec
+from duotomo.change.finding import Xyz
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
 from duotomo.phantoms.compression import sampled_motion
 from duotomo.phantoms.lesion import LesionBox
 from duotomo.phantoms.lesions import CalcificationCluster, SpiculatedMass
 
-Xyz = tuple[float, float, float]
-
 GROWTH_FROM_MM = 5.0
 CYST = 0.081
 """1/mm: water at 20 keV."""
+
+APART = 6
+"""Points of a mass that are counted to know how much of a voxel it fills, along its radius, at least."""
 
 Share = Callable[[VolumeGrid], Floats]
 """How much of each voxel of a grid a lesion fills."""
@@ -95,10 +97,6 @@ def lesion_at(spec: CaseSpec, at_mm: Xyz, visits: tuple[Arranged, Arranged], see
         return LesionBox.around(grid, prior_at_mm, reach_mm).share(contains, small.radius_mm / APART)
 
     return of(new, moved_share, lambda grid: new(grid) - _mass_share(small)(grid), MASS)
-
-
-APART = 6
-"""Points of a mass that are counted to know how much of a voxel it fills, along its radius, at least."""
 
 
 def _mass_share(mass: SpiculatedMass) -> Share:

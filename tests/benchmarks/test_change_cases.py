@@ -12,9 +12,9 @@ import torch
 
 from benchmarks.change_anatomies import ANATOMIES, WALL_MM, Anatomy, half_ellipsoid_placements
 from benchmarks.change_cases import ChangeCase, make, named, plan
-from benchmarks.change_lesion import Xyz
+from duotomo.change.finding import Xyz
 from duotomo.errors import DuotomoError
-from duotomo.geometry.frame import voxel_to_world
+from duotomo.geometry.frame import voxel_centers_mm, voxel_to_world
 from duotomo.phantoms import BreastShape, Density
 
 TINY = Anatomy(name="tiny", density="scattered", split="development")
@@ -36,9 +36,8 @@ def tiny(name: str, cache: Path, *, without_lesion: bool = False) -> ChangeCase:
 
 def middle_mm(case: ChangeCase, change: torch.Tensor) -> list[float]:
     """Return the centroid of a change, xyz."""
-    index = np.argwhere(np.ones(change.shape)).reshape(-1, 3)
     weights = change.double().numpy().reshape(-1, 1)
-    points = voxel_to_world(case.study.grid, index)
+    points = voxel_centers_mm(case.study.grid).reshape(-1, 3)
     middle: list[float] = ((points * weights).sum(axis=0) / weights.sum()).tolist()
     return middle
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,11 @@ from duotomo import methods
 from duotomo.change import Change
 from duotomo.change.change import RESEARCH
 from duotomo.io import read_change, read_result, write_study
-from duotomo.methods import Result, Settings, Trust
-from duotomo.methods.input_checks import Check
+from duotomo.methods import Result, Settings
 from duotomo.solvers import Status
 from tests.cli.commands import NOT_TRUSTED, duotomo
 from tests.cli.patients import WHO, write_visits
+from tests.cli.short_runs import ended, shorten, trusting
 from tests.cli.tiny import GRID, tiny_study
 from tests.io.change_helpers import GONE, NEW, a_change, same_change
 
@@ -49,39 +48,13 @@ class Core:
         return self.found if result.grid == GRID else a_change(result.grid, findings=self.found.findings)
 
 
-def ended(status: Status) -> Callable[..., Result]:
-    """Return the simultaneous method with few steps, and a status of its own."""
-    original = methods.simultaneous
-
-    def method(study: Any, settings: Settings, **options: Any) -> Result:
-        stages = tuple(replace(stage, n_steps=3) for stage in settings.stages[:1])
-        found = original(study, replace(settings, stages=stages, stiffer=()), **options)
-        return replace(found, status=status, reason="That is how it ended.", applications=1000)
-
-    return method
-
-
-def trusting(passed: bool) -> Callable[..., Trust]:
-    check = Check(name="convergence", passed=passed, value=0.0, limit=0.0, text="It did or did not converge.")
-    return lambda *_, **__: Trust.of_checks((check,))
-
-
 @pytest.fixture(autouse=True)
 def computed(monkeypatch: pytest.MonkeyPatch) -> Core:
     """Leave out what these tests are not about, and the computation itself."""
     stub = Core()
     monkeypatch.setattr(core, "change_of", stub, raising=False)
-    monkeypatch.setattr(methods, "trust_of", trusting(True))
-    monkeypatch.setattr(methods, "with_visits_alone", lambda _study, _settings, result, **_: result)
-    monkeypatch.setattr(methods, "simultaneous", ended(Status.CONVERGED))
+    shorten(monkeypatch, n_steps=3)
     return stub
-
-
-@pytest.fixture(scope="module")
-def study_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("study") / "study.h5"
-    write_study(path, tiny_study())
-    return path
 
 
 def run(command: str, *words: object) -> tuple[int, str]:
@@ -156,7 +129,7 @@ def test_a_result_that_is_not_trusted_says_nothing_of_changes(
 def test_a_motion_of_which_nothing_is_known_is_a_reason(
     study_path: Path, tmp_path: Path, computed: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(methods, "simultaneous", ended(Status.STEP_LIMIT))
+    monkeypatch.setattr(methods, "simultaneous", ended(Status.STEP_LIMIT, n_steps=3))
     code, output = run("change", study_path, "--out", tmp_path)
     assert code == 0, output
     assert "nothing is said of what changed. How sure the motion is cannot be said. The run did not" in output

@@ -16,7 +16,7 @@ from duotomo.cli.demo import NOW, _holds
 from duotomo.geometry import VolumeGrid
 from duotomo.io import Scan, Values, read_result, read_scan, write_scan
 from duotomo.phantoms import compress
-from duotomo.report.comparison import Change, change_of, compare_with_truth
+from duotomo.report.comparison import LesionDifference, compare_with_truth, lesion_difference
 from duotomo.simulate import demo_pair, scene
 from tests.cli.commands import NOT_TRUSTED, Ran, duotomo
 
@@ -138,14 +138,14 @@ def test_a_change_elsewhere_lowers_the_contrast() -> None:
     difference = torch.full(grid.shape, 0.001)
     difference[5, 5, 5] = 0.02
     tissue = torch.ones(grid.shape, dtype=torch.bool)
-    clear = change_of(difference, tissue, grid, at, 1.0)
+    clear = lesion_difference(difference, tissue, grid, at, 1.0)
     assert clear.lesion_per_mm == pytest.approx(0.02)
     difference[:, 15:] = 0.01
-    blurred = change_of(difference, tissue, grid, at, 1.0)
+    blurred = lesion_difference(difference, tissue, grid, at, 1.0)
     assert blurred.contrast < clear.contrast
     tissue[:, 15:] = False
-    assert change_of(difference, tissue, grid, at, 1.0).contrast == pytest.approx(clear.contrast)
-    assert Change(lesion_per_mm=0.0, elsewhere_per_mm=1.0).contrast == 0
+    assert lesion_difference(difference, tissue, grid, at, 1.0).contrast == pytest.approx(clear.contrast)
+    assert LesionDifference(lesion_per_mm=0.0, elsewhere_per_mm=1.0).contrast == 0
 
 
 def test_a_command_that_fails_ends_the_demo_with_its_code(tmp_path: Path) -> None:

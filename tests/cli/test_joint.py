@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from duotomo import methods
 from duotomo.cli import _memory, main
-from duotomo.io import CheckpointFile, fingerprint, read_result, write_study
+from duotomo.io import CheckpointFile, fingerprint, read_result
 from duotomo.io.durable import locked
 from duotomo.methods import Alternating, Result, Settings, settings_from_dict
 from duotomo.solvers import Status
@@ -28,13 +28,6 @@ from tests.cli.tiny import GRID, SHIFT_MM, tiny_study
 def joint(*options: object) -> tuple[int, str]:
     result = CliRunner().invoke(main, ["joint", *map(str, options)], catch_exceptions=False)
     return result.exit_code, result.output
-
-
-@pytest.fixture(scope="module")
-def study_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("study") / "study.h5"
-    write_study(path, tiny_study())
-    return path
 
 
 def limited(n_steps: int) -> Callable[..., Result]:

@@ -7,17 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from duotomo.io import read_result, write_study
+from duotomo.io import read_result
 from duotomo.solvers import Status
 from tests.cli.commands import duotomo, write_scans
-from tests.cli.tiny import GRID, tiny_study
-
-
-@pytest.fixture(scope="module")
-def study_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("study") / "study.h5"
-    write_study(path, tiny_study())
-    return path
+from tests.cli.tiny import GRID
 
 
 @pytest.mark.parametrize("method", ["tv", "sart", "cgls", "ml-convex", "fbp", "bp"])

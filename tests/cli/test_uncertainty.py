@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,44 +12,22 @@ import pytest
 
 from duotomo import methods
 from duotomo.cli import _memory
-from duotomo.io import read_result, write_study
-from duotomo.methods import Result, Settings, Trust
-from duotomo.methods.input_checks import Check
+from duotomo.io import read_result
+from duotomo.methods import Settings
 from duotomo.methods.uncertainty_cost import most_uncertainty_bytes
 from duotomo.solvers import Status
 from duotomo.transforms import Translation
 from tests.cli.commands import duotomo
+from tests.cli.short_runs import ended, shorten
 from tests.cli.tiny import GRID, tiny_study
 
 FILE, MAP = "visit_2_uncertainty.json", "visit_2_uncertainty.nii.gz"
 
 
-def ended(status: Status) -> Callable[..., Result]:
-    """Return the simultaneous method with few steps, and a status of its own."""
-    original = methods.simultaneous
-
-    def method(study: Any, settings: Settings, **options: Any) -> Result:
-        stages = tuple(replace(stage, n_steps=6) for stage in settings.stages[:1])
-        found = original(study, replace(settings, stages=stages, stiffer=()), **options)
-        return replace(found, status=status, reason="That is how it ended.", applications=1000)
-
-    return method
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what these tests are not about: most steps, rays held back, and visits alone."""
-    check = Check(name="convergence", passed=True, value=0.0, limit=0.0, text="It converged.")
-    monkeypatch.setattr(methods, "trust_of", lambda *_, **__: Trust.of_checks((check,)))
-    monkeypatch.setattr(methods, "with_visits_alone", lambda _study, _settings, result, **_: result)
-    monkeypatch.setattr(methods, "simultaneous", ended(Status.CONVERGED))
-
-
-@pytest.fixture(scope="module")
-def study_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("study") / "study.h5"
-    write_study(path, tiny_study())
-    return path
+    shorten(monkeypatch, n_steps=6)
 
 
 def joint(study_path: Path, out: Path, *options: str) -> tuple[int, str]:
@@ -85,7 +62,7 @@ def test_asked_for_it_is_said_written_and_shown(study_path: Path, tmp_path: Path
 def test_a_run_that_did_not_converge_has_a_reason_and_no_numbers(
     study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(methods, "simultaneous", ended(Status.STEP_LIMIT))
+    monkeypatch.setattr(methods, "simultaneous", ended(Status.STEP_LIMIT, n_steps=6))
     _, output = joint(study_path, tmp_path)
     assert "how sure of visit 2     not known. The run did not converge" in output
     content = json.loads((tmp_path / FILE).read_text())

@@ -70,7 +70,7 @@ def _peak_bytes() -> int:
 
 
 def watched(hostile: Hostile, root: Path, around: AbstractContextManager[None]) -> tuple[Ran, int]:
-    """Make the input below `root/work/in`, and run the command within a context.
+    """Make the input in a folder of its own below `root`, and run the command within a context.
 
     Raise if it did what it must not do; return how it ended, and by how many bytes the process grew.
     """

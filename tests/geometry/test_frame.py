@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from duotomo.errors import ShapeError
 from duotomo.geometry import VolumeGrid, pixel_to_world, voxel_to_world, world_to_pixel, world_to_voxel
+from duotomo.geometry.frame import voxel_centers_mm
 from tests.cases.scans import arc
 from tests.strategies import acquisitions, grids, scans, sixteenths
 
@@ -26,6 +27,13 @@ def test_faces_of_the_grid_are_half_a_voxel_outside(grid):
     np.testing.assert_allclose(
         voxel_to_world(grid, np.array(grid.shape) - 0.5)[::-1], grid.high_mm, atol=1e-12
     )
+
+
+def test_centers_are_those_of_each_voxel():
+    found = voxel_centers_mm(GRID)
+    assert found.flags.c_contiguous
+    for index in np.ndindex(GRID.shape):
+        np.testing.assert_array_equal(found[index], voxel_to_world(GRID, index))
 
 
 @given(grids(), st.sampled_from([0, 1, 2]))

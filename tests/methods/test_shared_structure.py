@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from duotomo.geometry import VolumeGrid, paper
-from duotomo.methods import Settings, Study, Visit
+from duotomo.methods import Priors, Settings, Study, Visit
+from duotomo.methods.scales import scales_of
+from duotomo.methods.sequential import one_visit
 from duotomo.methods.shared_structure import SharedStructure, shared_structure
 from duotomo.operators import Projector
 from duotomo.transforms import Motion, Translation
@@ -49,6 +51,11 @@ def study(other: torch.Tensor, *, gain: float = 1.0) -> Study:
 def found(data: Study, shift_mm: tuple[float, float, float] = SHIFT_MM) -> SharedStructure:
     (one,) = shared_structure(data, Settings.staged(GRID, Translation), [motion(shift_mm)])
     return one
+
+
+def test_scales_of_the_reference_are_those_of_a_study_of_it_alone() -> None:
+    data, priors = study(body(2)), Priors()
+    assert scales_of(data, priors).of_visit(0) == scales_of(one_visit(data, 0), priors)
 
 
 def test_one_breast_shows_one_structure() -> None:

@@ -232,10 +232,10 @@ PARABOLAS = Priors(total_variation=60.0, smoothing=1000.0, nonnegativity=0.0, le
 """With a smoothing far above the attenuation, total variation is quadratic."""
 
 
-def sure(grid: VolumeGrid, acquisition: Acquisition, sigma: float) -> Study:
-    """Return a study whose noise is known, and so small that a motion follows it linearly."""
+def sure(grid: VolumeGrid, acquisition: Acquisition, sigma: float, *, seed: int = 1) -> Study:
+    """Return a study in float64 whose noise is known; where it is small, a motion follows it linearly."""
     motion, volume = shifted(2.0, -1.0, 1.0, grid=grid), truth(grid, torch.float64)
-    project, generator = Projector(grid=grid, acquisition=acquisition), torch.Generator().manual_seed(1)
+    project, generator = Projector(grid=grid, acquisition=acquisition), torch.Generator().manual_seed(seed)
     visits = []
     for views in (project(volume), project(motion.warp(grid, grid)(volume))):
         noise = sigma * torch.randn(views.shape, generator=generator, dtype=torch.float64)

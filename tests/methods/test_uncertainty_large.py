@@ -12,18 +12,18 @@ from scipy.fft import fftn
 from scipy.sparse.linalg import LinearOperator, cg
 
 from duotomo.geometry import VolumeGrid
-from duotomo.methods import Priors, Result, Settings, Study, Visit, uncertainty_of
+from duotomo.methods import Priors, Result, Settings, uncertainty_of
 from duotomo.methods.level import FINEST
 from duotomo.methods.problem import Problem
 from duotomo.methods.profiled_curvature import ProfiledColumns, ProfiledCurvature
 from duotomo.methods.scales import level_of, scales_of
 from duotomo.methods.uncertainty import BLOCK_MM, BLOCKS, SPECTRUM, Form
 from duotomo.objectives import JointMisfit
-from duotomo.operators import Projector
 from duotomo.solvers import Status
 from duotomo.transforms import Affine, Motion
 from tests.cases.scans import arc
 from tests.cases.studies import shifted, truth
+from tests.methods.test_uncertainty import sure
 
 GRID = VolumeGrid.on_detector((48, 48, 48), (1.0, 1.0, 1.0), gap_mm=5.0)
 SCAN = arc((30, 46), 2.0, n_views=3)
@@ -31,19 +31,6 @@ STEP = 2e-5
 """Of central differences in the parameters, which are in voxels; errors are of its square."""
 
 PRIORS = Priors(total_variation=20.0, smoothing=0.5, edges=0.0)
-
-
-def visits() -> Study:
-    """Return a study of balls in float64, with noise that is known."""
-    volume, sigma = truth(GRID, torch.float64), 0.01
-    project, generator = Projector(grid=GRID, acquisition=SCAN), torch.Generator().manual_seed(0)
-    found = []
-    for seen in (volume, shifted(2.0, -1.0, 1.0, grid=GRID).warp(GRID, GRID)(volume)):
-        views = project(seen)
-        noise = sigma * torch.randn(views.shape, generator=generator, dtype=torch.float64)
-        weights = torch.full_like(views, sigma**-2)
-        found.append(Visit(projections=views + noise, acquisition=SCAN, weights=weights))
-    return Study(grid=GRID, visits=tuple(found))
 
 
 class Differences:
@@ -129,7 +116,7 @@ def of_priors(problem: Problem, volume: np.ndarray, attenuation: float):  # type
 @pytest.mark.slow
 @torch.no_grad()
 def test_affine_on_48_cubed(monkeypatch: pytest.MonkeyPatch) -> None:
-    study = visits()
+    study = sure(GRID, SCAN, 0.01, seed=0)
     settings = replace(Settings.staged(GRID, Affine), priors=PRIORS)
     motion = shifted(2.0, -1.0, 1.0, grid=GRID).convert(Affine(GRID))
     generator = torch.Generator().manual_seed(1)

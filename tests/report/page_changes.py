@@ -8,7 +8,7 @@ import torch
 
 from duotomo.change import Change, FalseFindings, Finding, Silent
 from duotomo.geometry import VolumeGrid
-from duotomo.geometry.frame import voxel_to_world
+from duotomo.geometry.frame import voxel_centers_mm, voxel_to_world
 from tests.report.page_results import GRID, LANDMARK, MOVED, body
 
 CURVE = FalseFindings(thresholds=(3.0, 4.0, 5.0, 6.0, 7.0), expected=(20.0, 2.0, 0.2, 0.02, 0.001))
@@ -17,8 +17,8 @@ THRESHOLD = 4.5
 
 def place(voxel: tuple[int, int, int], grid: VolumeGrid = GRID) -> tuple[float, float, float]:
     """Return the middle of a voxel (z, y, x): x, y, z in mm."""
-    x, y, z = voxel_to_world(grid, torch.tensor(voxel, dtype=torch.float64).numpy())
-    return float(x), float(y), float(z)
+    x, y, z = voxel_to_world(grid, voxel).tolist()
+    return x, y, z
 
 
 def finding(number: int, voxel: tuple[int, int, int], z: float, **changes: Any) -> Finding:
@@ -61,8 +61,7 @@ def silent_of(volume: torch.Tensor) -> torch.Tensor:
 
 def scores_of(findings: tuple[Finding, ...], silent: torch.Tensor, grid: VolumeGrid = GRID) -> torch.Tensor:
     """Return a map with a Gaussian of each finding's score at its place."""
-    z, y, x = torch.meshgrid(*(torch.arange(n) for n in grid.shape), indexing="ij")
-    centers = torch.from_numpy(voxel_to_world(grid, torch.stack([z, y, x], dim=-1).numpy()).copy())
+    centers = torch.from_numpy(voxel_centers_mm(grid))
     scores = torch.zeros(grid.shape, dtype=torch.float64)
     for one in findings:
         apart = centers - torch.tensor(one.place_mm, dtype=torch.float64)

@@ -1,6 +1,6 @@
 // What changed between the visits, over a slice: scores, where nothing is said, and circles about findings.
 
-import type { Finding, Lattice, PageChange, Vec3 } from './data'
+import type { Finding, PageChange, Vec3 } from './data'
 import { type Plane, isolines, planeOf } from './field'
 import type { Frame } from './frame'
 import { clip, drawColours, write } from './paint'
@@ -40,14 +40,6 @@ export function expectedAt({ thresholds, expected }: PageChange, threshold: numb
   const share = (threshold - thresholds[right - 1]) / (thresholds[right] - thresholds[right - 1])
   if (Math.min(a, b) <= 0) return a + share * (b - a)
   return Math.exp(Math.log(a) + share * (Math.log(b) - Math.log(a)))
-}
-
-/** The voxel of a lattice that holds a point. */
-export function voxelOf({ shape, spacing, first }: Lattice, mm: Vec3): number {
-  const [i, j, k] = mm.map((at, axis) =>
-    Math.min(shape[axis] - 1, Math.max(0, Math.round((at - first[axis]) / spacing[axis])))
-  )
-  return (k * shape[1] + j) * shape[0] + i
 }
 
 let last: { frame: Frame; eye: number; plane: Plane } | null = null

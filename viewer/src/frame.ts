@@ -26,12 +26,22 @@ const ABOVE: [Along, Along][] = [
   [along(1, -1), along(0, 1)]
 ]
 
+/** The voxel of a lattice that holds a point, or the nearest one. */
+export function voxelOf({ shape, spacing, first }: Lattice, mm: Vec3): number {
+  const [i, j, k] = mm.map((at, axis) =>
+    Math.min(shape[axis] - 1, Math.max(0, Math.round((at - first[axis]) / spacing[axis])))
+  )
+  return (k * shape[1] + j) * shape[0] + i
+}
+
 /** The picture's own frame: mm to the right, upwards and towards the eye, from the middle of the volume. */
 export class Frame {
   readonly axes: [Along, Along, Along]
   readonly shape: Vec3
   readonly spacing: Vec3
   readonly size: Vec3
+  /** Of the voxels as `arrange` puts them. */
+  readonly arranged: Lattice
   private readonly center: Vec3
 
   constructor(
@@ -45,6 +55,8 @@ export class Frame {
     this.shape = this.axes.map(({ axis }) => lattice.shape[axis]) as Vec3
     this.spacing = this.axes.map(({ axis }) => lattice.spacing[axis]) as Vec3
     this.size = this.shape.map((n, i) => n * this.spacing[i]) as Vec3
+    const first = this.shape.map((n, i) => (-(n - 1) / 2) * this.spacing[i]) as Vec3
+    this.arranged = { shape: this.shape, spacing: this.spacing, first }
     this.center = lattice.first.map((mm, i) => mm + ((lattice.shape[i] - 1) / 2) * lattice.spacing[i]) as Vec3
   }
 

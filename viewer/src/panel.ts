@@ -2,7 +2,7 @@
 
 import { NVImage, Niivue, SLICE_TYPE } from '@niivue/niivue'
 import type { Vec3 } from './data'
-import type { Frame } from './frame'
+import { type Frame, voxelOf } from './frame'
 import { View2D } from './view2d'
 
 /** NIfTI's code. */
@@ -105,7 +105,7 @@ export class Panel {
       return
     }
     const [dx, dy, dz] = frame.spacing
-    const [x, y, z] = frame.shape.map((n, i) => (-(n - 1) / 2) * frame.spacing[i])
+    const [x, y, z] = frame.arranged.first
     const affine = [dx, 0, 0, x, 0, dy, 0, y, 0, 0, dz, z, 0, 0, 0, 1]
     const nifti = NVImage.createNiftiArray(frame.shape, frame.spacing, affine, INT16, values)
     // "url" may be the file itself; then nothing is fetched.
@@ -146,11 +146,7 @@ export class Panel {
   /** The stored number at a point of the picture's frame. */
   valueAt(at: Vec3): number {
     if (!this.frame || !this.shown) return NaN
-    const { shape, spacing } = this.frame
-    const [i, j, k] = at.map((mm, axis) =>
-      Math.min(shape[axis] - 1, Math.max(0, Math.round(mm / spacing[axis] + (shape[axis] - 1) / 2)))
-    )
-    return this.shown[(k * shape[1] + j) * shape[0] + i]
+    return this.shown[voxelOf(this.frame.arranged, at)]
   }
 
   onResize(listener: () => void): void {

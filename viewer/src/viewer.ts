@@ -1,9 +1,9 @@
 // The panels, and what follows from each change of the state.
 
-import { circlesOn, drawCircles, drawHatch, drawScores, listed, voxelOf } from './change'
+import { circlesOn, drawCircles, drawHatch, drawScores, listed } from './change'
 import type { Deformation, PageData, Picture, Vec3 } from './data'
 import { sampler } from './field'
-import { Frame } from './frame'
+import { Frame, voxelOf } from './frame'
 import { drawOver } from './overlay'
 import { DIVERGING, GREY, Panel } from './panel'
 import { slab } from './slab'
@@ -310,10 +310,7 @@ export class Viewer {
   private isMasked(at: Vec3): boolean {
     const { state } = this.store
     const silent = state.masked ? this.silent(state) : null
-    if (!silent) return false
-    const { shape, spacing } = this.frame
-    const first = shape.map((n, i) => (-(n - 1) / 2) * spacing[i]) as Vec3
-    return silent[voxelOf({ shape, spacing, first }, at)] !== 0
+    return silent !== null && silent[voxelOf(this.frame.arranged, at)] !== 0
   }
 
   /** The score at the crosshair, or why there is none. */

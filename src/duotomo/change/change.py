@@ -14,7 +14,6 @@ from duotomo.geometry import VolumeGrid
 RESEARCH = "Research use only: not for diagnosis."
 """Stands on every output."""
 
-
 LITRE_MM3 = 1e6
 
 
@@ -36,6 +35,11 @@ SILENT_WORDS = {
     Silent.CHEST_WALL: "at the chest wall",
     Silent.NOT_COMPARED: "the visits were not compared",
 }
+
+
+def stated_litres(silent: torch.Tensor, grid: VolumeGrid) -> float:
+    """Return the volume that statements are made about; silent: a `Silent` for every voxel."""
+    return float((silent == int(Silent.STATED)).sum()) * math.prod(grid.spacing_mm) / LITRE_MM3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +95,7 @@ class Change:
     @property
     def litres(self) -> float:
         """Volume of the breast that statements are made about."""
-        z, y, x = self.grid.spacing_mm
-        return float((self.silent == int(Silent.STATED)).sum()) * z * y * x / LITRE_MM3
+        return stated_litres(self.silent, self.grid)
 
     @classmethod
     def none(cls, grid: VolumeGrid, volume: torch.Tensor, reason: str) -> Change:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from duotomo.change.change import LITRE_MM3, Change, Silent
+from duotomo.change.change import Change, Silent, stated_litres
 from duotomo.change.difference import Difference
 from duotomo.change.draws import displaced_volumes, drawn_residuals
 from duotomo.change.false_findings import expected_above, false_findings, threshold_for
@@ -73,8 +73,7 @@ class ScoreMap:
     @property
     def litres(self) -> float:
         """Volume that statements are made about."""
-        z, y, x = self.grid.spacing_mm
-        return float((self.silent == int(Silent.STATED)).sum()) * z * y * x / LITRE_MM3
+        return stated_litres(self.silent, self.grid)
 
 
 def refusal(study: Study, result: Result, uncertainty: MotionUncertainty | None = None) -> str:
@@ -215,18 +214,14 @@ def change_of(
 
     Parameters
     ----------
-    study : Study
-        The current visit, the reference, and the prior one.
-    settings : Settings
-        Of the joint run.
-    result : Result
-        Its volume and motion.
+    study, settings, result
+        As for `score_map`.
     uncertainty : MotionUncertainty, optional
         Of the motion; that of the result unless given.
     expected : float
         False findings per breast that the threshold allows.
-    on_part : callable, optional
-        Hears of every batch of solves.
+    on_part
+        As for `score_map`.
 
     Returns
     -------

@@ -19,12 +19,14 @@ def nipple_mm(depth_mm: torch.Tensor, grid: VolumeGrid) -> Xyz | None:
 
     depth_mm: distance to what is not breast, (z, y, x); zero outside.
     """
-    inside = (depth_mm > 0).nonzero()
-    if len(inside) == 0:
+    inside = depth_mm > 0
+    rows = inside.any(dim=2).any(dim=0).nonzero()
+    if len(rows) == 0:
         return None
-    tip = inside[inside[:, 1] == inside[:, 1].max()].double().mean(dim=0)
-    x, y, z = voxel_to_world(grid, tip.numpy())
-    return float(x), float(y), float(z)
+    farthest = int(rows[-1])
+    k, i = inside[:, farthest].nonzero().double().mean(dim=0).tolist()
+    x, y, z = voxel_to_world(grid, (k, farthest, i)).tolist()
+    return x, y, z
 
 
 def place_words(place_mm: Xyz, depth_mm: torch.Tensor, grid: VolumeGrid) -> str:
@@ -46,7 +48,7 @@ def place_words(place_mm: Xyz, depth_mm: torch.Tensor, grid: VolumeGrid) -> str:
     text = f"{math.hypot(behind, aside):.0f} mm from the nipple, {behind:.0f} mm behind it"
     if abs(aside) >= 0.5:
         text += f" and {abs(aside):.0f} mm to {'+x' if aside > 0 else '-x'}"
-    heights = voxel_to_world(grid, (depth_mm > 0).nonzero().numpy())[:, 2]
-    low, high = float(heights.min()), float(heights.max())
+    slices = (depth_mm > 0).any(dim=2).any(dim=1).nonzero()
+    low, high = (float(voxel_to_world(grid, (int(one), 0, 0))[2]) for one in (slices[0], slices[-1]))
     third = int(np.clip(3 * (z - low) / max(high - low, 1e-6), 0, 2))
     return f"{text}; {z:.0f} mm above the detector, in the {THIRDS[third]} third"

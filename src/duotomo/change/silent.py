@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from duotomo.change.change import Silent
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.geometry.frame import voxel_to_world, world_to_pixel
+from duotomo.geometry.frame import voxel_centers_mm, world_to_pixel
 from duotomo.methods import MotionUncertainty, Study
 from duotomo.methods.level import coarsening
 from duotomo.transforms import Motion
@@ -53,7 +53,7 @@ def silent_voxels(
     """
     grid = study.grid
     coarse = grid.coarsen(coarsening(grid, STRIDE_MM))
-    points = _centers_mm(coarse)
+    points = voxel_centers_mm(coarse).reshape(-1, 3)
     before = invert_points(motion, torch.from_numpy(points)).xyz_mm.numpy()
     unseen, chest = np.zeros(len(points), bool), np.zeros(len(points), bool)
     for acquisition, own in zip((one.acquisition for one in study.visits), (points, before), strict=True):
@@ -96,11 +96,6 @@ def _share_seen(acquisition: Acquisition, points: Floats) -> Floats:
     inside = (index > -0.5) & (index < np.array(acquisition.detector_shape) - 0.5)
     share: Floats = inside.all(axis=-1).mean(axis=0)
     return share
-
-
-def _centers_mm(grid: VolumeGrid) -> Floats:
-    """Return the centres of all voxels, (voxel, xyz)."""
-    return np.ascontiguousarray(voxel_to_world(grid, np.indices(grid.shape).reshape(3, -1).T))
 
 
 def _finer(where: NDArray[np.bool_], coarse: VolumeGrid, grid: VolumeGrid) -> torch.Tensor:

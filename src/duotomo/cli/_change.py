@@ -46,23 +46,16 @@ def what_changed(
     talk: Talk, study: ScannedStudy, settings: Settings, result: Result, quality: Mapping[str, Any]
 ) -> Change:
     """Return what changed; where that cannot be said, why, at no cost."""
-    from duotomo.change import Change
-
-    reason = comparing(study) or _refusal(result, quality)
-    if reason:
-        return Change.none(result.grid, result.volume, reason)
-    from duotomo.change import change_of
+    from duotomo.change import Change, change_of
     from duotomo.cli._progress import PartProgress
-
-    with PartProgress(talk.console, "what changed") as progress:
-        return change_of(study, settings, result, on_part=progress.show)
-
-
-def comparing(study: ScannedStudy) -> str:
-    """Return why the visits may not be compared, "" if they may."""
     from duotomo.io import comparison_refusal
 
-    return comparison_refusal(study.identities, [visit.projections for visit in study.visits])
+    reason = comparison_refusal(study.identities, [visit.projections for visit in study.visits])
+    reason = reason or _refusal(result, quality)
+    if reason:
+        return Change.none(result.grid, result.volume, reason)
+    with PartProgress(talk.console, "what changed") as progress:
+        return change_of(study, settings, result, on_part=progress.show)
 
 
 def _refusal(result: Result, quality: Mapping[str, Any]) -> str:
@@ -79,6 +72,7 @@ def _refusal(result: Result, quality: Mapping[str, Any]) -> str:
 def show_change(talk: Talk, change: Change) -> None:
     """Show findings as a table; where nothing could be said, say why, even with --quiet."""
     from duotomo.change.change import RESEARCH
+    from duotomo.io.change_files import silent_rows
 
     if change.reason:
         typer.echo(f"Warning: nothing is said of what changed. {change.reason}", err=True)
@@ -86,7 +80,7 @@ def show_change(talk: Talk, change: Change) -> None:
         talk.say(f"No findings: no place changed with |z| of {change.threshold:.3g} or more")
     else:
         talk.show(_table(change))
-    shares = {row["words"]: row["share_of_breast"] for row in _silent(change) if row["code"]}
+    shares = {row["words"]: row["share_of_breast"] for row in silent_rows(change) if row["code"]}
     unsaid = [f"{100 * share:.0f} % {words}" for words, share in shares.items() if share and share >= 0.005]
     if unsaid and not change.reason:
         talk.say(f"Nothing is said of parts of the breast: {'; '.join(unsaid)}")
@@ -102,12 +96,6 @@ def change_json(change: Change) -> dict[str, Any]:
         for name, value in change_dict(change).items()
         if name not in ("format", "version", "grid")
     }
-
-
-def _silent(change: Change) -> list[dict[str, Any]]:
-    from duotomo.io.change_files import silent_rows
-
-    return silent_rows(change)
 
 
 def _table(change: Change) -> Any:

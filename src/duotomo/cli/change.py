@@ -12,7 +12,7 @@ from duotomo.cli._options import Computing, Permissions, Scans, Talk
 from duotomo.cli._resume import Resume
 from duotomo.cli._run import Saving
 from duotomo.cli._uncertainty import HowSure
-from duotomo.cli.joint import Estimation, run_joint
+from duotomo.cli.joint import Estimation, joint
 
 HOW = Fields(only=("transform", "solver", "steps", "total_variation", "bending"))
 """There is one method: the motion has to be where the joint objective is least."""
@@ -43,7 +43,7 @@ def change(
 
     Example: duotomo change 2024.dcm 2023.dcm --dicom --out result
     """
-    code = run_joint(
+    joint(
         context,
         saving=saving,
         estimation=estimation,
@@ -56,4 +56,3 @@ def change(
         uncertainty=uncertainty,
         change=True,
     )
-    raise typer.Exit(code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -18,7 +18,7 @@ from duotomo.cli._transform import AUTOMATIC, HELP, parse_transform
 from duotomo.cli._uncertainty import HowSure, check_asked, how_sure, quality_rows
 
 if TYPE_CHECKING:
-    from duotomo.io import Allowed, CheckpointFile, ScanOptions
+    from duotomo.io import CheckpointFile
     from duotomo.methods import Result, Settings, Stage, Study
 
 PANEL = "Estimation"
@@ -129,37 +129,6 @@ def joint(
 
     Example: duotomo joint 2023.dcm 2024.dcm --transform bspline:25mm --out result
     """
-    code = run_joint(
-        context,
-        saving=saving,
-        estimation=estimation,
-        scans=scans,
-        allowed=allowed,
-        computing=computing,
-        talk=talk,
-        inputs=inputs,
-        resume=resume,
-        uncertainty=uncertainty,
-        change=change,
-    )
-    raise typer.Exit(code)
-
-
-def run_joint(
-    context: typer.Context,
-    *,
-    saving: Saving,
-    estimation: Estimation,
-    scans: ScanOptions,
-    allowed: Allowed,
-    computing: Computing,
-    talk: Talk,
-    inputs: Sequence[Path] | None,
-    resume: bool,
-    uncertainty: bool | None,
-    change: bool,
-) -> int:
-    """Do what `joint` and `change` do, and return the exit code."""
     from duotomo.change import following
     from duotomo.errors import DuotomoError
     from duotomo.io import CheckpointFile, fingerprint, read_visits
@@ -186,7 +155,7 @@ def run_joint(
         print_ = fingerprint(study, method=method, settings=settings)
         checkpoint = CheckpointFile(run.out / CHECKPOINT, print_, device=run.device)
         if resume and (code := run.finished(print_, checkpoint)) is not None:
-            return code
+            raise typer.Exit(code)
         needed = memory_bytes(study, settings)
         if uncertainty:
             needed = max(needed, most_uncertainty_bytes(study, settings))
@@ -206,7 +175,7 @@ def run_joint(
         if change:
             with keeping(talk, checkpoint):
                 found = what_changed(talk, study, settings, result, quality)
-        return run.finish(
+        code = run.finish(
             result,
             quality=quality,
             settings={
@@ -224,6 +193,7 @@ def run_joint(
             checkpoint=checkpoint,
             change=found,
         )
+    raise typer.Exit(code)
 
 
 def _plan(study: Study, settings: Settings, estimation: Estimation, device: str) -> list[str]:

@@ -46,6 +46,15 @@ def voxel_to_world(grid: VolumeGrid, index_zyx: ArrayLike) -> Floats:
     return zyx_mm[..., ::-1]
 
 
+def voxel_centers_mm(grid: VolumeGrid) -> Floats:
+    """Return the centres of all voxels, (z, y, x, xyz), in mm.
+
+    >>> voxel_centers_mm(VolumeGrid.on_detector((2, 4, 6), (1, 1, 1)))[0, 3, 5].tolist()
+    [2.5, 3.5, 0.5]
+    """
+    return np.ascontiguousarray(voxel_to_world(grid, np.moveaxis(np.indices(grid.shape), 0, -1)))
+
+
 def voxel_matrix(grid: VolumeGrid) -> Floats:
     """Return `voxel_to_world` as a matrix, (4, 4): from an index (z, y, x, 1) to (x, y, z, 1) in mm."""
     spacing, center = np.array(grid.spacing_mm), np.array(grid.center_mm)

@@ -8,6 +8,7 @@ from duotomo.change import Change
 from duotomo.io.change_files import (
     CURRENT,
     FINDINGS,
+    OTHERS,
     SCORES,
     SILENT,
     WRITERS,
@@ -100,7 +101,7 @@ def read_change(folder: AnyPath) -> Change:
         check_whole(folder)
         index = read_findings(folder / FINDINGS)
     with naming(where, folder):
-        paths = {name: checked(folder, index, name) for name in WRITERS if name != FINDINGS}
+        paths = {name: checked(folder, index, name) for name in OTHERS}
     return read_change_files(
         findings=folder / FINDINGS, scores=paths[SCORES], silent=paths[SILENT], volume=paths[CURRENT]
     )

@@ -140,7 +140,7 @@ _Positive = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class _Finding(_Schema):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid")
 
     number: Annotated[int, Field(ge=1, le=10**6)]
     kind: Literal["new", "gone"]
@@ -162,7 +162,7 @@ class _Finding(_Schema):
 
 
 class _FalseFindings(_Schema):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid")
 
     thresholds: Annotated[list[_Finite], Field(max_length=10**5)]
     expected: Annotated[list[_Positive], Field(max_length=10**5)]

@@ -18,7 +18,8 @@ from duotomo.io.paths import FileError, naming, reason
 from duotomo.io.patient_frame import aligned, from_image, ras_affine
 from duotomo.io.plain_json import json_text
 from duotomo.io.schemas import UncertaintySchema, check_schema
-from duotomo.methods.motion_uncertainty import LeastDetermined, MotionUncertainty
+from duotomo.methods.least_determined import LeastDetermined
+from duotomo.methods.motion_uncertainty import MotionUncertainty
 from duotomo.methods.uncertainty_summary import Spread, UncertaintySummary
 
 FORMAT, VERSION = "duotomo uncertainty", 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -14,6 +14,7 @@ from duotomo.methods.level import Factors, Level, coarsening
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import Scales, level_of, scales_of
 from duotomo.methods.schedule import LEAST_VOXELS
+from duotomo.methods.sequential import one_visit
 from duotomo.methods.settings import Settings
 from duotomo.methods.study import Study, Visit
 from duotomo.objectives.term import warped
@@ -100,15 +101,10 @@ def held_back(
     first = fitted(problem, zeros, params, FIRST_STEPS)
     basis, found = SplineBasis(level.grid), []
     last = fitted(problem, first, params, MORE_STEPS)
-    for number, (visit, held) in enumerate(zip(study.visits, blocks, strict=True)):
+    for number, held in enumerate(blocks):
         warp = problem.misfit.visits[number].warp(params[number - 1]) if number else None
         start, joint = warped(warp, first), warped(warp, basis(last))
-        own = Study(grid=study.grid_of(visit), visits=(replace(visit, grid=None),))
-        own_scales = replace(
-            scales,
-            sigmas=scales.sigmas[number : number + 1],
-            mismatches=scales.mismatches[number : number + 1],
-        )
+        own, own_scales = one_visit(study, number), scales.of_visit(number)
         single = level_of(own, factors, basis="spline", priors=settings.priors, scales=own_scales)
         used = single.visits[0].weights
         single.leave_out([held])

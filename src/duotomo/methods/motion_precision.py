@@ -16,8 +16,9 @@ from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.geometry.field_of_view import seen_box_mm
 from duotomo.geometry.frame import voxel_to_world
 from duotomo.geometry.sweep import range_rad
+from duotomo.methods.least_determined import LeastDetermined
 from duotomo.methods.level import FINEST, Level
-from duotomo.methods.motion_uncertainty import LeastDetermined, MotionUncertainty
+from duotomo.methods.motion_uncertainty import MotionUncertainty
 from duotomo.methods.priors import NO_PRIORS
 from duotomo.methods.problem import Problem
 from duotomo.methods.profiled_curvature import ProfiledCurvature

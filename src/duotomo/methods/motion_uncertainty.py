@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
-from duotomo.geometry.frame import voxel_to_world
+from duotomo.geometry.frame import voxel_centers_mm
+from duotomo.methods.least_determined import LeastDetermined, named_components
 from duotomo.methods.motion_prior import MotionPrior
 from duotomo.methods.structure import Structure
 from duotomo.transforms import Motion
@@ -37,40 +37,6 @@ N_DRAWN = 64
 
 MAP_MM = 6.0
 """Distance of the points of a map that are computed; between them it is interpolated."""
-
-WORDS = (
-    "shift along x",
-    "shift along y",
-    "shift along depth",
-    "tilt about x",
-    "tilt about y",
-    "turn about z",
-    "stretch along x",
-    "stretch along y",
-    "stretch along depth",
-    "shear of x along y",
-    "shear of depth along x",
-    "shear of depth along y",
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeastDetermined:
-    """A way in which a motion may be wrong.
-
-    Parameters
-    ----------
-    words : str
-        Such as "shift along depth".
-    deviation_mm : float
-        Standard deviation of the displacement by it, an RMS over points.
-    share : float
-        Of the variance of all displacements.
-    """
-
-    words: str
-    deviation_mm: float
-    share: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -364,17 +330,7 @@ class MotionUncertainty:
         points, along = self._known_along(xyz_mm, along)
         values, vectors = torch.linalg.eigh(self._of_modes())
         fields = (along * self._factors(points)[..., None]) @ (vectors * values.clamp(min=0).sqrt())
-        left, sizes, _ = torch.linalg.svd(fields.flatten(0, 1), full_matrices=False)
-        shares = sizes.square() / sizes.square().sum().clamp(min=1e-300)
-        words = _affine_fields(points)
-        return [
-            LeastDetermined(
-                words=_named(left[:, i], words),
-                deviation_mm=float(sizes[i]) / math.sqrt(len(points)),
-                share=float(shares[i]),
-            )
-            for i in range(min(n, len(sizes)))
-        ]
+        return named_components(points, fields, n)
 
     def samples(self, n: int, seed: int = 0) -> list[Motion]:
         """Return motions drawn from the modes of the covariance.
@@ -416,7 +372,7 @@ def _points(xyz_mm: torch.Tensor) -> torch.Tensor:
 
 def _centers_mm(grid: VolumeGrid) -> torch.Tensor:
     """Return the centres of all voxels, (voxel, xyz)."""
-    return torch.from_numpy(voxel_to_world(grid, np.indices(grid.shape).reshape(3, -1).T).copy())
+    return torch.from_numpy(voxel_centers_mm(grid)).reshape(-1, 3)
 
 
 def quantile(level: float) -> float:
@@ -440,33 +396,3 @@ def _positive(matrices: torch.Tensor) -> torch.Tensor:
     values, vectors = torch.linalg.eigh(matrices)
     result: torch.Tensor = (vectors * values.clamp(min=0)[..., None, :]) @ vectors.transpose(-1, -2)
     return result
-
-
-def _affine_fields(points: torch.Tensor) -> torch.Tensor:
-    """Return the fields of `WORDS` at points, orthonormal in their order, (point and xyz, field)."""
-    x, y, z = (points - points.mean(dim=0)).T
-    zero, one = torch.zeros_like(x), torch.ones_like(x)
-    rows = (
-        (one, zero, zero),
-        (zero, one, zero),
-        (zero, zero, one),
-        (zero, -z, y),
-        (z, zero, -x),
-        (-y, x, zero),
-        (x, zero, zero),
-        (zero, y, zero),
-        (zero, zero, z),
-        (y, x, zero),
-        (z, zero, x),
-        (zero, z, y),
-    )
-    fields = torch.stack([torch.stack(row, dim=1).flatten() for row in rows], dim=1)
-    orthonormal: torch.Tensor = torch.linalg.qr(fields)[0]
-    return orthonormal
-
-
-def _named(field_of: torch.Tensor, fields: torch.Tensor) -> str:
-    shares = (fields.T @ field_of).square()
-    if float(shares.sum()) < 0.5 * float(field_of.square().sum()):
-        return "bending"
-    return WORDS[int(shares.argmax())]

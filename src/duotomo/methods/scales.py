@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -36,6 +36,11 @@ class Scales:
     sigmas: tuple[float, ...]
     mismatches: tuple[float, ...]
     attenuation: float
+
+    def of_visit(self, index: int) -> Scales:
+        """Return those of a study of one of the visits alone."""
+        own = slice(index, index + 1)
+        return replace(self, sigmas=self.sigmas[own], mismatches=self.mismatches[own])
 
 
 def scales_of(study: Study, priors: Priors) -> Scales:

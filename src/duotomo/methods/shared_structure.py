@@ -17,6 +17,7 @@ from duotomo.methods.scales import Scales, level_of, scales_of
 from duotomo.methods.sequential import one_visit
 from duotomo.methods.settings import Settings
 from duotomo.methods.study import Study, Visit
+from duotomo.objectives import JointMisfit
 from duotomo.objectives.term import warped
 from duotomo.operators import SplineBasis
 from duotomo.transforms import Motion
@@ -76,16 +77,15 @@ def shared_structure(
     """
     factors, scales = coarse_factors(study), scales or scales_of(study, settings.priors)
     level = level_of(study, factors, basis="spline", priors=settings.priors, scales=scales)
-    problem = Problem(level, [motion.transform for motion in motions], settings.priors, scales)
-    own = one_visit(study, 0)
-    own_scales = scales_of(own, settings.priors)
+    misfit = JointMisfit(level.terms([motion.transform for motion in motions]), level.grid, basis=level.basis)
+    own, own_scales = one_visit(study, 0), scales.of_visit(0)
     single = level_of(own, factors, basis="spline", priors=settings.priors, scales=own_scales)
     like = study.reference.projections
     zeros = torch.zeros(single.grid.shape, dtype=like.dtype, device=like.device)
     alone = fitted(Problem(single, (), settings.priors, own_scales), zeros, (), N_STEPS)
     volume, found = SplineBasis(single.grid)(alone), []
     for number, motion in enumerate(motions, start=1):
-        warp = problem.misfit.visits[number].warp(motion.params)
+        warp = misfit.visits[number].warp(motion.params)
         predicted = level.projectors[number](warped(warp, volume))
         found.append(_compared(study.visits[number], level.visits[number], predicted, scales.sigmas[number]))
     return tuple(found)

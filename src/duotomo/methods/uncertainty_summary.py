@@ -11,7 +11,8 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
-from duotomo.methods.motion_uncertainty import LeastDetermined, MotionUncertainty
+from duotomo.methods.least_determined import LeastDetermined
+from duotomo.methods.motion_uncertainty import MotionUncertainty
 from duotomo.methods.result import Result
 from duotomo.transforms.transform import FEW_PARAMS
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import VolumeGrid
-from duotomo.geometry.frame import voxel_to_world
+from duotomo.geometry.frame import voxel_centers_mm, voxel_to_world
 from duotomo.phantoms.breast_shape import BreastShape
 from duotomo.phantoms.compression_map import BodyMap
 from duotomo.phantoms.compression_mesh import BodyMesh, Floats, Ints, half_ellipsoid, library, signed_volumes
@@ -53,8 +53,7 @@ def sampled_motion(
     """
     n_z, n_y, n_x = (math.ceil(size / lattice_mm) + 3 for size in grid.size_mm)
     lattice = VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(lattice_mm,) * 3, center_mm=grid.center_mm)
-    index = np.meshgrid(*map(np.arange, lattice.shape), indexing="ij")
-    points_mm = voxel_to_world(lattice, np.stack(index, axis=-1)).reshape(-1, 3)
+    points_mm = voxel_centers_mm(lattice).reshape(-1, 3)
     moved = (to_reference(points_mm) - points_mm).T.reshape(3, *lattice.shape)
     field = DisplacementField(lattice)
     return Motion(field, field.params(displacement_mm=torch.from_numpy(np.ascontiguousarray(moved))))

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.geometry import VolumeGrid, voxel_to_world
+from duotomo.geometry import VolumeGrid
+from duotomo.geometry.frame import voxel_centers_mm
 from duotomo.methods import Result, resample_to_reference
 from duotomo.report.slices import slices
 from duotomo.simulate import SimulatedVisits
@@ -30,7 +31,7 @@ WINDOW_PER_MM, DIFFERENCE_PER_MM = (0.035, 0.095), 0.03
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class LesionDifference:
     """What a difference of two visits shows.
 
     Parameters
@@ -42,7 +43,7 @@ class Change:
 
     Examples
     --------
-    >>> Change(lesion_per_mm=0.02, elsewhere_per_mm=0.005).contrast
+    >>> LesionDifference(lesion_per_mm=0.02, elsewhere_per_mm=0.005).contrast
     4.0
     """
 
@@ -63,7 +64,7 @@ class Comparison:
     ----------
     tre_mm : tuple of float
         Mean distance between where tissue is and where it was taken to be, before and after.
-    changes : tuple of Change
+    changes : tuple of LesionDifference
         What the differences of the visits show, before and after.
     volumes : tuple of torch.Tensor
         The reference visit, the moving one as it was, and registered: (z, y, x) on `grid`, 1/mm.
@@ -74,7 +75,7 @@ class Comparison:
     """
 
     tre_mm: tuple[float, float]
-    changes: tuple[Change, Change]
+    changes: tuple[LesionDifference, LesionDifference]
     volumes: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = field(repr=False)
     grid: VolumeGrid
     lesion_mm: tuple[float, float, float]
@@ -127,8 +128,8 @@ def compare_with_truth(result: Result, pair: SimulatedVisits) -> Comparison:
     return Comparison(
         tre_mm=(before_mm, after_mm),
         changes=(
-            change_of(first - as_it_was, tissue, grid, lesion_mm, radius_mm),
-            change_of(first - registered, tissue, grid, lesion_mm, radius_mm),
+            lesion_difference(first - as_it_was, tissue, grid, lesion_mm, radius_mm),
+            lesion_difference(first - registered, tissue, grid, lesion_mm, radius_mm),
         ),
         volumes=(first, as_it_was, registered),
         grid=grid,
@@ -136,13 +137,13 @@ def compare_with_truth(result: Result, pair: SimulatedVisits) -> Comparison:
     )
 
 
-def change_of(
+def lesion_difference(
     difference: torch.Tensor,
     tissue: torch.Tensor,
     grid: VolumeGrid,
     lesion_mm: Sequence[float],
     radius_mm: float,
-) -> Change:
+) -> LesionDifference:
     """Return what a difference, (z, y, x), shows of a lesion of so many mm around `lesion_mm`, xyz.
 
     tissue: the voxels that count.
@@ -150,16 +151,15 @@ def change_of(
     >>> grid = VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0))
     >>> difference = torch.full(grid.shape, 0.01)
     >>> difference[4, 4, 4] = 0.03
-    >>> found = change_of(difference, difference > 0, grid, (0.5, 4.5, 4.5), 1.0)
+    >>> found = lesion_difference(difference, difference > 0, grid, (0.5, 4.5, 4.5), 1.0)
     >>> round(found.contrast, 3)
     3.0
     """
-    index = np.stack(np.meshgrid(*(np.arange(n) for n in grid.shape), indexing="ij"), axis=-1)
-    off_mm = torch.from_numpy(np.linalg.norm(voxel_to_world(grid, index) - np.array(lesion_mm), axis=-1))
+    off_mm = torch.from_numpy(np.linalg.norm(voxel_centers_mm(grid) - np.array(lesion_mm), axis=-1))
     # On coarse grids too there is a voxel that is the lesion.
     lesion = off_mm <= max(CORE * radius_mm, float(off_mm.min()))
     elsewhere = (off_mm > FAR * radius_mm) & tissue
-    return Change(
+    return LesionDifference(
         lesion_per_mm=float(difference[lesion].mean()),
         elsewhere_per_mm=float(difference[elsewhere].square().mean().sqrt()),
     )

@@ -11,7 +11,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from duotomo.change import Change
 from duotomo.change.change import RESEARCH
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
@@ -101,7 +100,7 @@ def page_of(folder: AnyPath, *, but: Collection[str] = ()) -> str:
     folder = Path(folder)
     saved, index = read_but("write_page", folder, but=but), read_index("write_page", folder)
     try:
-        return page_html(saved, index, saved.change)
+        return page_html(saved, index)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         # Before version 3 its own words had no checksum: somebody may have edited them.
         raise FileError(
@@ -110,13 +109,13 @@ def page_of(folder: AnyPath, *, but: Collection[str] = ()) -> str:
         ) from error
 
 
-def page_html(saved: SavedResult, index: dict[str, Any], change: Change | None = None) -> str:
-    """Return the page of a result. index: the content of its `result.json`. change: between the visits."""
+def page_html(saved: SavedResult, index: dict[str, Any]) -> str:
+    """Return the page of a result. index: the content of its `result.json`."""
     # `</script` would end the element: in a script's strings and patterns, `<\\/script` means the same.
     script = viewer_part(SCRIPT).replace("</script", "<\\/script").replace("<!--", "<\\!--")
     style = viewer_part(STYLE)
-    shown = page_volumes(saved, change)
-    described, blocks = _viewer_data(saved, shown, change)
+    shown = page_volumes(saved)
+    described, blocks = _viewer_data(saved, shown)
     policy = "; ".join(
         [
             "default-src 'none'",
@@ -140,7 +139,7 @@ def page_html(saved: SavedResult, index: dict[str, Any], change: Change | None =
 </head>
 <body>
 <main id="viewer"><p>Unpacking the volumes ...</p></main>
-<aside id="text">{text_html(saved, index, shown, change)}</aside>
+<aside id="text">{text_html(saved, index, shown)}</aside>
 <footer>{escape(RESEARCH)}</footer>
 <noscript><p>The pictures need JavaScript; the text does not.</p></noscript>
 <script type="application/json" id="viewer-data">{_json(described)}</script>
@@ -150,9 +149,7 @@ def page_html(saved: SavedResult, index: dict[str, Any], change: Change | None =
 """
 
 
-def _viewer_data(
-    saved: SavedResult, shown: PageVolumes, change: Change | None
-) -> tuple[dict[str, Any], list[str]]:
+def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any], list[str]]:
     """Return what the viewer reads first, and the elements that hold the arrays."""
     blocks: list[str] = []
     volumes: list[dict[str, Any]] = []
@@ -176,10 +173,10 @@ def _viewer_data(
             {"of": of, "title": title, "lattice": lattice, "element": element, "deviations": deviations}
         )
     changed = None
-    if change is not None and shown.maps is not None:
+    if saved.change is not None and shown.maps is not None:
         blocks.append(_block("scores", shown.maps.packed_scores()))
         blocks.append(_block("silent", shown.maps.packed_silent()))
-        changed = described_change(change, shown.prior, "scores", "silent")
+        changed = described_change(saved.change, shown.prior, "scores", "silent")
     described = {
         "lattice": _lattice(shown.grid),
         "slope": shown.slope,

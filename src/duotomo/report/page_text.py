@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from duotomo.change import Change
 from duotomo.io import SavedResult
 from duotomo.report.page_charts import course_svg, residual_svg
 from duotomo.report.page_findings import findings_html
@@ -31,15 +30,13 @@ _FEW = 12
 _BY = "\N{MULTIPLICATION SIGN}"
 
 
-def text_html(
-    saved: SavedResult, index: Mapping[str, Any], shown: PageVolumes, change: Change | None = None
-) -> str:
-    """Return the text of a page. index: the content of `result.json`. change: if known."""
+def text_html(saved: SavedResult, index: Mapping[str, Any], shown: PageVolumes) -> str:
+    """Return the text of a page. index: the content of `result.json`."""
     return "".join(
         [
             _alarm(saved.settings),
             _head(saved, shown),
-            "" if change is None else _section("Findings", findings_html(change, shown.coarsened[0])),
+            _findings(saved, shown),
             _section("Quality checks", _checks(index, saved.notes)),
             _section("Motion between the visits", _motion(saved, index)),
             _section("Course of the run", _course(saved)),
@@ -113,6 +110,12 @@ def _head(saved: SavedResult, shown: PageVolumes) -> str:
 
 def _times(*numbers: float) -> str:
     return f" {_BY} ".join(f"{number:.4g}" for number in numbers)
+
+
+def _findings(saved: SavedResult, shown: PageVolumes) -> str:
+    if saved.change is None:
+        return ""
+    return _section("Findings", findings_html(saved.change, shown.coarsened[0]))
 
 
 def _checks(index: Mapping[str, Any], notes: Sequence[str]) -> str:

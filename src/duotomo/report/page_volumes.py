@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from duotomo.change import Change
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import world_to_voxel
 from duotomo.io import SavedResult, SavedUncertainty
@@ -81,9 +80,10 @@ def title_of(name: str, names: Mapping[str, object]) -> str:
     return f"Visit {found[1]}, registered" if found else name.replace("_", " ")
 
 
-def in_reference_frame(saved: SavedResult, change: Change | None = None) -> dict[str, torch.Tensor]:
+def in_reference_frame(saved: SavedResult) -> dict[str, torch.Tensor]:
     """Return the volumes that lie in the reference frame, the reference first, on the result's grid."""
     found = {name: volume for name, volume in saved.others.items() if name == "visit_1"}
+    change = saved.change
     if change is not None and not change.reason:
         found[UNDILUTED] = _on(saved.grid, change.volume, change.grid)
     found["volume"] = saved.volume
@@ -114,12 +114,12 @@ def coarsening(grid: VolumeGrid, most: int) -> Shape:
     return across, within, within
 
 
-def page_volumes(saved: SavedResult, change: Change | None = None) -> PageVolumes:
+def page_volumes(saved: SavedResult) -> PageVolumes:
     """Return the volumes of a result in one grid and one scale, coarsened where they are too large.
 
-    change: between the visits, if known; its maps come along.
+    The maps of what changed, if that is known, come along.
     """
-    volumes = in_reference_frame(saved, change)
+    volumes = in_reference_frame(saved)
     factors = coarsening(saved.grid, min(MOST_VOXELS, MOST_TOGETHER // len(volumes)))
     values = {name: _pooled(volume, factors) for name, volume in volumes.items()}
     reference = next(iter(values))
@@ -132,7 +132,7 @@ def page_volumes(saved: SavedResult, change: Change | None = None) -> PageVolume
     }
     window = _window(values[reference])
     spread = (window[1] - window[0]) / 2
-    maps = None if change is None else page_maps(change, saved.grid, factors)
+    maps = None if saved.change is None else page_maps(saved.change, saved.grid, factors)
     if prior is not None:
         difference = values[reference] - values[prior]
         if maps is not None and (maps.silent == 0).any():

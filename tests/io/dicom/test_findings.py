@@ -99,6 +99,7 @@ def test_others_read_the_segments(tmp_path: Path) -> None:
         assert len(index) == (expected == number).sum()
         places = found.map_indices_to_reference(index)
         np.testing.assert_allclose(places.mean(axis=0), points_of(segments, number).mean(axis=0), atol=1e-6)
+    assert segments.SOPClassUID == SEGMENTATION
     assert segments.FrameOfReferenceUID == volume.FrameOfReferenceUID
     (series,) = segments.ReferencedSeriesSequence
     assert series.SeriesInstanceUID == volume.SeriesInstanceUID

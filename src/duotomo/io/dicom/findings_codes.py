@@ -36,6 +36,12 @@ CHANGES: dict[str, Words] = {
 }
 """What a finding is, by its kind."""
 
+EMPTY = (
+    *("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber"),
+    *("StudyID", "StudyDate", "StudyTime", "ReferringPhysicianName"),
+)
+"""Attributes that highdicom wants, if only without a value."""
+
 
 def coded(words: Words) -> Any:
     """Return a code as highdicom takes it."""
@@ -78,9 +84,7 @@ def seen_in(where: str, volume: Path, change: Change, identity: Identity | None)
         for name in (*PATIENT, *STUDY):
             if name in dataset and name != "StudyInstanceUID":
                 del dataset[name]
-        for name in ("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber"):
-            setattr(dataset, name, None)
-        for name in ("StudyID", "StudyDate", "StudyTime", "ReferringPhysicianName"):
+        for name in EMPTY:
             setattr(dataset, name, None)
     dataset.StudyInstanceUID = known.study_uid
     return SeenIn(dataset=dataset, identity=known)

@@ -37,6 +37,7 @@ from duotomo.io.patient_frame import lps
 DESCRIPTION = "duotomo findings report, research use only"
 
 MAMMOGRAPHY = ("71651007", "SCT", "Mammography")
+DEVICE = ("121007", "DCM", "Device")
 COMMENT = ("121106", "DCM", "Comment")
 CENTER = ("111010", "DCM", "Center")
 CHANGE = ("CHANGE", SCHEME, "Change since the prior visit")
@@ -96,7 +97,7 @@ def write_findings_report(
         groups = [_group(label, one, seen, segments) for label, one in enumerate(change.findings, start=1)]
         device = library.sr.DeviceObserverIdentifyingAttributes(uid=DEVICE_UID, name="duotomo")
         observer = library.sr.ObserverContext(
-            observer_type=library.sr.CodedConcept("121007", "DCM", "Device"),
+            observer_type=coded(DEVICE),
             observer_identifying_attributes=device,
         )
         report = library.sr.MeasurementReport(
@@ -137,7 +138,7 @@ def _segments(where: str, path: Path, seen: SeenIn, change: Change) -> Any:
 
 
 def _group(label: int, finding: Finding, seen: SeenIn, segments: Any) -> Any:
-    sr, side = highdicom().sr, seen.identity.breast.laterality
+    sr = highdicom().sr
     name, uid = tracking(finding, seen.identity)
     group = sr.VolumetricROIMeasurementsAndQualitativeEvaluations(
         tracking_identifier=sr.TrackingIdentifier(uid=uid, identifier=name),
@@ -150,7 +151,7 @@ def _group(label: int, finding: Finding, seen: SeenIn, segments: Any) -> Any:
             ],
         ),
         finding_type=coded(LESION),
-        finding_sites=[sr.FindingSite(coded(BREAST), laterality=coded(SIDES[side]) if side else None)],
+        finding_sites=[_breast(seen)],
         algorithm_id=_algorithm(),
         qualitative_evaluations=[sr.QualitativeEvaluation(coded(CHANGE), coded(CHANGES[finding.kind]))],
         measurements=[
@@ -177,16 +178,22 @@ def _group(label: int, finding: Finding, seen: SeenIn, segments: Any) -> Any:
 
 def _no_finding(seen: SeenIn) -> Any:
     """Return the group of a report without findings: TID 1500 wants one."""
-    sr, side = highdicom().sr, seen.identity.breast.laterality
+    sr = highdicom().sr
     return sr.MeasurementsAndQualitativeEvaluations(
         tracking_identifier=sr.TrackingIdentifier(uid=seen.identity.uid("findings"), identifier="Findings"),
-        finding_sites=[sr.FindingSite(coded(BREAST), laterality=coded(SIDES[side]) if side else None)],
+        finding_sites=[_breast(seen)],
         algorithm_id=_algorithm(),
         measurements=[_measured(N_FINDINGS, 0, ONE)],
         source_images=[
             sr.SourceImageForMeasurementGroup(seen.dataset.SOPClassUID, seen.dataset.SOPInstanceUID)
         ],
     )
+
+
+def _breast(seen: SeenIn) -> Any:
+    """Return which breast it is, as far as that is known."""
+    side = seen.identity.breast.laterality
+    return highdicom().sr.FindingSite(coded(BREAST), laterality=coded(SIDES[side]) if side else None)
 
 
 def _outcome(change: Change) -> str:

@@ -29,7 +29,7 @@ from duotomo.io.dicom.instance import SUFFIXES, save
 from duotomo.io.libraries import highdicom
 from duotomo.io.paths import AnyPath, target
 
-FAMILY = ("123106", "DCM", "Multi-Scale/Resolution Filtering")
+ALGORITHM_FAMILY = ("123106", "DCM", "Multi-Scale/Resolution Filtering")
 """Of those that DICOM has, the nearest: filters of several sizes are held against the data."""
 
 DESCRIPTION = "duotomo findings, research use only"
@@ -128,7 +128,7 @@ def _segment(label: int, finding: Finding, identity: Identity) -> Any:
     library = highdicom()
     name, uid = tracking(finding, identity)
     algorithm = library.AlgorithmIdentificationSequence(
-        name=ALGORITHM, family=coded(FAMILY), version=__version__, source="duotomo"
+        name=ALGORITHM, family=coded(ALGORITHM_FAMILY), version=__version__, source="duotomo"
     )
     return library.seg.SegmentDescription(
         segment_number=label,
