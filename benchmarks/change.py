@@ -39,7 +39,7 @@ LOWEST, MOST = 2.5, 400
 
 DESCRIBED = (
     *("name", "anatomy", "density", "split", "kind", "nuisance", "tissue"),
-    *("lesion_mm", "lesion_size_mm", "prior_lesion_mm", "lesion_contrast_per_mm"),
+    *("lesion_mm", "lesion_size_mm", "prior_lesion_mm", "change_mm", "lesion_contrast_per_mm"),
 )
 """Of a case, in its row."""
 

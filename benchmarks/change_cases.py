@@ -53,6 +53,9 @@ class ChangeCase:
         The breast at each visit, without its lesion.
     lesion_mm, prior_lesion_mm : tuple of float
         (x, y, z) of the lesion, or of the tissue that it was or will be in, at each visit.
+    change_mm : tuple of float
+        The middle of what changed, in the frame of the current visit: where a lesion takes the place of fat
+        and gland, the fat changes most.
     lesion_size_mm : float
         Diameter; of a cluster that of the ball which holds it, of growth that which it has now.
     lesion_contrast_per_mm : float
@@ -73,6 +76,7 @@ class ChangeCase:
     arranged: tuple[Arranged, Arranged] = field(repr=False)
     lesion_mm: Xyz | None = None
     prior_lesion_mm: Xyz | None = None
+    change_mm: Xyz | None = None
     lesion_size_mm: float = 0.0
     lesion_contrast_per_mm: float = 0.0
     tissue: str | None = None

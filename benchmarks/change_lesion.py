@@ -144,13 +144,17 @@ def about(spec: CaseSpec, lesion: Lesion, without: torch.Tensor, grid: VolumeGri
     """Return what a case says of its lesion. without: the visit that has more of it, before it was put in."""
     share, tissue = lesion.changed(grid), without.numpy()
     amount = float(share.sum())
-    added = float((share * (lesion.value_per_mm - tissue)).sum())
+    change = share * (lesion.value_per_mm - tissue)
+    added = float(change.sum())
+    middle = voxel_to_world(grid, ndi.center_of_mass(np.abs(change)))
+    own_mm = lesion.prior_at_mm if spec.kind == "gone" else lesion.at_mm
     if spec.kind == "calcifications":
         amount = math.pi / 6 * spec.size_mm**3 / math.prod(grid.spacing_mm)
     gland = float((share * (tissue - FAT)).sum() / share.sum()) / (GLAND - FAT)
     return {
         "lesion_mm": lesion.at_mm,
         "prior_lesion_mm": lesion.prior_at_mm,
+        "change_mm": tuple((np.array(lesion.at_mm) + middle - np.array(own_mm)).tolist()),
         "lesion_size_mm": spec.size_mm,
         "lesion_contrast_per_mm": (-1 if spec.kind == "gone" else 1) * added / amount,
         "tissue": "gland" if gland > 0.5 else "fat",

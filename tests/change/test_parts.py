@@ -84,7 +84,7 @@ def test_what_both_visits_share_has_no_slope_and_what_one_has_alone_has() -> Non
     shared = difference.slopes(
         difference.current.misfit.columns(blob[None]), difference.prior.misfit.columns(warp(blob)[None])
     )[0]
-    alone, _ = difference.of_change(blob[None])
+    alone = difference.of_change(blob[None])
     assert float(shared.norm()) < 0.1 * float(alone[0].norm())
     # The slope along what changed is positive: it fits better with the change than without.
     assert float((alone[0] * blob).sum()) > 0
@@ -96,7 +96,7 @@ def test_slopes_of_a_change_are_those_of_its_rays() -> None:
     blob[0, 7, 7, 8] = 1.0
     rays = difference.current.misfit.columns(blob)
     nothing = torch.zeros(1, *difference.residuals[1].shape, dtype=torch.float64)
-    assert torch.equal(difference.of_change(blob)[0], difference.slopes(rays, nothing))
+    assert torch.equal(difference.of_change(blob), difference.slopes(rays, nothing))
 
 
 def test_scores_of_noise_have_variance_one_and_a_blob_does_not_hide_itself() -> None:

@@ -18,8 +18,10 @@ from duotomo.change.refit import Refit, refit
 from duotomo.change.score import Draws, Score, best, score
 from duotomo.change.silent import depth_mm, silent_voxels
 from duotomo.change.templates import TEMPLATES
+from duotomo.change.undiluted import undiluted
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import MotionUncertainty, Result, Settings, Study
+from duotomo.methods.comparison import REFERENCE, visit_alone
 from duotomo.methods.level import FINEST, Level
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import level_of, scales_of
@@ -169,7 +171,8 @@ def score_map(
         if on_part is not None:
             on_part(min(start + AT_ONCE, len(rays[0])), len(rays[0]))
     slope, *drawn = torch.cat(slopes).split_with_sizes([1, n_draws, n_draws])
-    silent = silent_voxels(study, result.volume, motion, uncertainty)
+    deep_mm = depth_mm(result.volume, study.grid)
+    silent = silent_voxels(study, deep_mm, motion, uncertainty)
     stated = (silent == int(Silent.STATED)).to(slope.device)
     if not bool(stated.any()):
         scores: tuple[Score, ...] = ()
@@ -184,7 +187,7 @@ def score_map(
         scores=scores,
         z=z_map,
         silent=silent,
-        depth_mm=depth_mm(result.volume, study.grid),
+        depth_mm=deep_mm,
     )
 
 
@@ -239,16 +242,18 @@ def change_of(
     threshold = threshold_for(expected, maps.litres)
     places = peaks(maps.z, maps.grid, threshold, MOST_FINDINGS)
     refits = [refit(maps.difference, maps.slope, maps.scores, place) for place in places]
-    findings = _findings(maps, places, refits, result)
-    volume = result.volume.clone()
-    for one in refits:
-        volume += one.change
+    volume = result.volume
+    if refits:
+        alone = result.others.get(REFERENCE)
+        volume = undiluted(
+            volume, visit_alone(study, settings, 0) if alone is None else alone, refits, maps.grid
+        )
     return Change(
         grid=study.grid,
         z_map=maps.z,
         silent=maps.silent,
         volume=volume,
-        findings=findings,
+        findings=_findings(maps, places, refits, result),
         threshold=threshold,
         false_findings=false_findings(maps.litres),
     )
@@ -259,11 +264,10 @@ def _findings(
 ) -> tuple[Finding, ...]:
     found = []
     n_places = max(1.0, 1000 * maps.litres)
-    sizes = [abs(float(maps.z[place])) for place in places]
-    rates = [expected_above(z, maps.litres) / number for number, z in enumerate(sizes, start=1)]
-    for number, (place, one) in enumerate(zip(places, refits, strict=True), start=1):
-        z = float(maps.z[place])
-        false = expected_above(abs(z), maps.litres)
+    scores = [float(maps.z[place]) for place in places]
+    above = [expected_above(abs(z), maps.litres) for z in scores]
+    rates = [false / number for number, false in enumerate(above, start=1)]
+    for number, (z, false, one) in enumerate(zip(scores, above, refits, strict=True), start=1):
         before = invert_points(result.motions[0], torch.tensor([one.place_mm], dtype=torch.float64)).xyz_mm[0]
         found.append(
             Finding(
@@ -281,9 +285,9 @@ def _findings(
                 p_value=min(1.0, false / n_places),
                 false_findings=false,
                 # A rate never falls when less sure findings are let in.
-                false_discovery_rate=min(1.0, *rates[number - 1 :], 1.0),
+                false_discovery_rate=min(1.0, *rates[number - 1 :]),
                 smear_mm=one.smear_mm,
-                slice_index=place[0],
+                slice_index=one.slice_index,
                 words=place_words(one.place_mm, maps.depth_mm, maps.grid),
             )
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -16,13 +16,19 @@ from duotomo.change.templates import Offset
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
 
+NEAR_MM = (6.0, 4.0, 4.0)
+"""How far from a peak, along z, y and x, the place of a change is looked for."""
+
+MOST_TAKEN = 4.0
+"""Factor by which what volume and motion have taken of a change may raise its contrast, at most."""
+
 DROP = 1.92
 """By how much the logarithm of the likelihood falls at the ends of an interval of 95 %."""
 
 NORMAL = 1.96
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class Refit:
     """What was found at one peak.
 
@@ -42,10 +48,10 @@ class Refit:
         Of a sphere of that size.
     contrast_interval_per_mm : tuple of float
         Of 95 %.
+    slice_index : int
+        Of the voxel nearest to its place, along z.
     smear_mm : float
         Length along z over which the slopes that it causes stay above half of their largest.
-    change : torch.Tensor
-        What it adds to the volume that both visits share, (z, y, x), in 1/mm.
     """
 
     template: int
@@ -55,12 +61,15 @@ class Refit:
     size_interval_mm: Interval
     contrast_per_mm: float
     contrast_interval_per_mm: Interval
+    slice_index: int
     smear_mm: float
-    change: torch.Tensor = field(repr=False)
 
 
 def refit(difference: Difference, slope: torch.Tensor, scores: Sequence[Score], peak: Index) -> Refit:
     """Return what is at a peak: each template is put there, and the slopes compared with those it causes.
+
+    Place and size are those of the template that explains the slopes best, as if they were white; a contrast
+    is what it must have to cause them, given what volume and motion have taken of it already.
 
     Parameters
     ----------
@@ -74,25 +83,35 @@ def refit(difference: Difference, slope: torch.Tensor, scores: Sequence[Score], 
         Voxel, (z, y, x).
     """
     grid = difference.grid
-    z = torch.stack([one.z for one in scores])
-    chosen = int(z[(slice(None), *peak)].abs().argmax())
-    own = scores[chosen]
-    offset, place_mm, place_deviation_mm = _place(0.5 * own.z.square(), peak, grid)
-    values = [one.template.values(grid, offset).to(own.z) for one in scores]
-    shapes = torch.stack([_placed(one, peak, grid) for one in values])
-    caused, shared = difference.of_change(shapes)
-    # Along each shape: the slope found, and what a contrast of 1 would add to it.
+    chosen = max(range(len(scores)), key=lambda number: abs(float(scores[number].z[peak])))
+    z = float(scores[chosen].z[peak])
+    at = [_nearby(one.z * one.deviation * math.copysign(1.0, z), peak, grid) for one in scores]
+    places = [
+        _place(0.5 * (one.z * one.deviation / one.deviation[own]).square(), own, grid)
+        for one, own in zip(scores, at, strict=True)
+    ]
+    put = list(zip(scores, at, places, strict=True))
+    shapes = torch.stack(
+        [_placed(one.template.values(grid, p[0]).to(slope), own, grid) for one, own, p in put]
+    )
+    caused = difference.of_change(shapes)
     found, units = (shapes * slope).flatten(1).sum(dim=1), (shapes * caused).flatten(1).sum(dim=1)
-    contrasts = (found / units).tolist()
     gains = (found.square() / units).tolist()
+    nearest = gains.index(max(gains))
+    # Slopes that change smoothly are no finding, and so contrasts are measured with shapes whose sum is zero.
+    kernels = [_placed(one.template.contrast(grid, p[0]).to(slope), own, grid) for one, own, p in put]
+    contrasts = [float((k * slope).sum() / (k * own).sum()) for k, own in zip(kernels, caused, strict=True)]
+    left = float((kernels[nearest] * difference.left_of_change(shapes[nearest])).sum())
+    taken = min(MOST_TAKEN, max(1.0, float((kernels[nearest] * caused[nearest]).sum()) / max(left, 1e-30)))
     # The score says how large noise is: the best fit gains half its square.
-    likelihoods = [0.5 * float(own.z[peak]) ** 2 * gain / max(gains) for gain in gains]
+    likelihoods = [0.5 * z**2 * gain / max(gains) for gain in gains]
     sizes_mm = [one.template.size_mm for one in scores]
     size_mm, size_interval_mm = _size(sizes_mm, likelihoods)
-    nearest = gains.index(max(gains))
-    ends = [_between(sizes_mm, contrasts, one) for one in (size_mm, *size_interval_mm)]
-    spread = NORMAL / abs(float(own.z[peak]))
+    ends = [taken * _between(sizes_mm, contrasts, one) for one in (size_mm, *size_interval_mm)]
+    spread = NORMAL / abs(z)
     low, *_, high = sorted(one * factor for one in ends for factor in (1 - spread, 1 + spread))
+    z_index, y_index, x_index = at[nearest]
+    _, place_mm, place_deviation_mm = places[nearest]
     return Refit(
         template=chosen,
         place_mm=place_mm,
@@ -101,9 +120,19 @@ def refit(difference: Difference, slope: torch.Tensor, scores: Sequence[Score], 
         size_interval_mm=size_interval_mm,
         contrast_per_mm=ends[0],
         contrast_interval_per_mm=(low, high),
-        smear_mm=_width_mm(caused[nearest][:, peak[1], peak[2]], peak[0], grid.spacing_mm[0]),
-        change=contrasts[nearest] * (shapes[nearest] - shared[nearest]),
+        slice_index=z_index,
+        smear_mm=_width_mm(caused[nearest][:, y_index, x_index], z_index, grid.spacing_mm[0]),
     )
+
+
+def _nearby(values: torch.Tensor, peak: Index, grid: VolumeGrid) -> Index:
+    """Return the voxel with the largest value near a peak."""
+    reach = [max(1, round(mm / edge_mm)) for mm, edge_mm in zip(NEAR_MM, grid.spacing_mm, strict=True)]
+    low = [max(0, middle - n) for middle, n in zip(peak, reach, strict=True)]
+    box = values[tuple(slice(a, middle + n + 1) for a, middle, n in zip(low, peak, reach, strict=True))]
+    index = torch.unravel_index(box.argmax(), box.shape)
+    z, y, x = (a + int(n) for a, n in zip(low, index, strict=True))
+    return z, y, x
 
 
 def _placed(values: torch.Tensor, peak: Index, grid: VolumeGrid) -> torch.Tensor:

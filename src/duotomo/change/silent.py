@@ -22,7 +22,7 @@ TISSUE = 0.3
 SKIN_MM = 5.0
 """Distance to the border of the breast within which edges that do not fit exceed all change."""
 
-CHEST_MM = 8.0
+CHEST_MM = 12.0
 """Distance to the chest-wall border of the field of view, of either visit, that is left out."""
 
 SEEN_BY = 0.8
@@ -36,7 +36,7 @@ STRIDE_MM = 6.0
 
 
 def silent_voxels(
-    study: Study, volume: torch.Tensor, motion: Motion, uncertainty: MotionUncertainty | None = None
+    study: Study, deep_mm: torch.Tensor, motion: Motion, uncertainty: MotionUncertainty | None = None
 ) -> torch.Tensor:
     """Return a `Silent` for every voxel of the current visit's grid, (z, y, x), uint8 on the CPU.
 
@@ -44,8 +44,8 @@ def silent_voxels(
     ----------
     study : Study
         The current visit, the reference, and the prior one.
-    volume : torch.Tensor
-        (z, y, x), in 1/mm.
+    deep_mm : torch.Tensor
+        What `depth_mm` returns of its volume.
     motion : Motion
         From the prior visit's frame to the current one's.
     uncertainty : MotionUncertainty, optional
@@ -70,7 +70,7 @@ def silent_voxels(
         (unseen, Silent.OUTSIDE_VIEW),
     ):
         result[_finer(where, coarse, grid)] = int(why)
-    result[depth_mm(volume, grid) < SKIN_MM] = int(Silent.OUTSIDE_BREAST)
+    result[deep_mm < SKIN_MM] = int(Silent.OUTSIDE_BREAST)
     return result
 
 

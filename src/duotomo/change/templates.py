@@ -43,10 +43,10 @@ class Template:
         """
         return _ball(grid, self.size_mm / 2, self.size_mm / 2 + max(grid.spacing_mm) / 2, offset)
 
-    def contrast(self, grid: VolumeGrid) -> torch.Tensor:
+    def contrast(self, grid: VolumeGrid, offset: Offset = (0.0, 0.0, 0.0)) -> torch.Tensor:
         """Return the same, less its mean over a ball of twice the radius: its sum is zero."""
         reach_mm = max(SHELL * self.size_mm / 2, LEAST_SHELL_MM)
-        inner, ball = _ball(grid, self.size_mm / 2, reach_mm), _ball(grid, reach_mm, reach_mm)
+        inner, ball = (_ball(grid, radius_mm, reach_mm, offset) for radius_mm in (self.size_mm / 2, reach_mm))
         return inner - ball * (inner.sum() / ball.sum())
 
 

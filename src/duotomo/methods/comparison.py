@@ -21,6 +21,14 @@ COARSE_STEPS = 60
 REFERENCE, SEQUENTIAL = "visit_1", "sequential"
 
 
+def visit_alone(
+    study: Study, settings: Settings, index: int, *, on_step: OnStep | None = None
+) -> torch.Tensor:
+    """Return the reconstruction of one visit alone, (z, y, x) in 1/mm; all as for `with_visits_alone`."""
+    short = replace(settings, stages=volume_stages(settings), stiffer=())
+    return with_known_motion(one_visit(study, index), short, (), on_step=on_step).volume
+
+
 def with_visits_alone(
     study: Study, settings: Settings, result: Result, *, on_step: OnStep | None = None
 ) -> Result:
@@ -54,12 +62,10 @@ def with_visits_alone(
         # Its volume is made from the reference alone.
         return replace(result, others={REFERENCE: result.volume, **result.others})
     volumes: dict[int, torch.Tensor] = {}
-    short = replace(settings, stages=volume_stages(settings), stiffer=())
     for place, index in enumerate(wanted):
-        first = place * len(short.stages)
-        alone = one_visit(study, index)
+        first = place * len(volume_stages(settings))
         watch = None if on_step is None else _named(on_step, f"visit {index + 1} alone, ", first)
-        volumes[index] = with_known_motion(alone, short, (), on_step=watch).volume
+        volumes[index] = visit_alone(study, settings, index, on_step=watch)
     others, grids = dict(result.others), dict(result.grids)
     others[REFERENCE] = volumes[0]
     if len(wanted) > 1:
