@@ -250,7 +250,8 @@ def _of_many(
 ) -> tuple[MotionUncertainty, ...]:
     curvatures = motion_curvatures(problem.misfit, profiled.volume, profiled.params)
     bending = problem.bending([one.diagonal for one in curvatures])
-    priors = [MotionPrior(one.transform, own) for one, own in zip(result.motions, bending, strict=True)]
+    unit = _unit(problem.level)
+    priors = [MotionPrior(one.transform, own, unit) for one, own in zip(result.motions, bending, strict=True)]
     n_first, n_modes = (min(n, profiled.n_params) for n in (n_modes + N_EXTRA, n_modes))
     first = second = None
     if on_part is not None:
@@ -263,7 +264,6 @@ def _of_many(
     # In units of the prior, S is I + U T U^T; outside of U the prior stands.
     eye = torch.eye(n_modes, dtype=torch.float64)
     inverse = torch.linalg.inv(eye + parts.curvature)
-    unit = _unit(problem.level)
     if form == "laplace":
         share, core = unit, unit * (inverse - eye)
     elif form == "noise":
