@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from duotomo.transforms import Translation
 from tests.cli.commands import duotomo
 from tests.cli.short_runs import ended, shorten
 from tests.cli.tiny import GRID, tiny_study
+from tests.io.saved_helpers import python
 
 FILE, MAP = "visit_2_uncertainty.json", "visit_2_uncertainty.nii.gz"
 
@@ -131,6 +133,61 @@ def test_killed_meanwhile_the_run_goes_on_from_its_checkpoint(
     assert "Resuming in stage" in output
     assert {FILE, MAP} <= set(os.listdir(tmp_path))
     assert "checkpoint.h5" not in os.listdir(tmp_path)
+
+
+BATCH_BY_BATCH = """
+import os, signal, sys
+from duotomo.cli import main
+from duotomo.io import durable
+from duotomo.io.solve_files import SolveFiles
+from duotomo.methods import solves
+from duotomo.methods.profiled_curvature import ProfiledCurvature
+import pytest
+from tests.cli.short_runs import shorten
+shorten(pytest.MonkeyPatch(), n_steps=6)
+solves.MOST_AT_ONCE, solves.EVERY_S = 1, 0.0
+deadly, n_solves, sync, columns = sys.argv[1], 0, durable.sync, ProfiledCurvature.columns
+
+def dying(path):
+    if path.name == deadly:
+        os.kill(os.getpid(), signal.SIGKILL)
+    sync(path)
+
+def counting(self, directions):
+    global n_solves
+    n_solves += len(directions)
+    return columns(self, directions)
+
+durable.sync, ProfiledCurvature.columns = dying, counting
+try:
+    main(sys.argv[2:])
+finally:
+    print("solved for", n_solves)
+"""
+"""Runs a command that is killed while it writes a certain file."""
+
+
+def test_killed_between_solves_it_goes_on_to_the_same(study_path: Path, tmp_path: Path) -> None:
+    out, undisturbed = tmp_path / "out", tmp_path / "undisturbed"
+    words = ("joint", str(study_path), "--transform", "translation", "--uncertainty")
+    ran = python(BATCH_BY_BATCH, "nothing", *words, "--out", str(undisturbed))
+    assert ran.returncode == 0, ran.stderr
+    assert "solved for 3" in ran.stdout
+    assert not (undisturbed / "checkpoint_solves").exists()
+    ran = python(BATCH_BY_BATCH, ".unfinished-columns_2.h5", *words, "--out", str(out))
+    assert ran.returncode == -signal.SIGKILL, ran.stderr
+    kept = out / "checkpoint_solves"
+    assert sorted(os.listdir(out)) == ["checkpoint.h5", kept.name]
+    assert sorted(os.listdir(kept)) == [".unfinished-columns_2.h5", "columns_0.h5", "columns_1.h5"]
+    (kept / "columns_0.h5").write_bytes(b"damaged")
+    ran = python(BATCH_BY_BATCH, "nothing", *words, "--out", str(out), "--resume")
+    assert ran.returncode == 0, ran.stderr
+    assert "solved for 2" in ran.stdout
+    assert "columns_0.h5" in ran.stderr
+    assert "Its solves are computed again" in ran.stderr
+    for name in (FILE, MAP):
+        assert (out / name).read_bytes() == (undisturbed / name).read_bytes()
+    assert sorted(os.listdir(out)) == sorted(os.listdir(undisturbed))
 
 
 def test_other_methods_have_no_covariance(study_path: Path, tmp_path: Path) -> None:

@@ -18,14 +18,17 @@ from duotomo.methods import (
     Study,
     Visit,
     bootstrap,
+    uncertainty,
     uncertainty_of,
 )
 from duotomo.methods.bootstrap import Redrawn
+from duotomo.methods.level import UNEXPLAINED
 from duotomo.methods.motion_prior import FAR_MM, MotionPrior
 from duotomo.methods.motion_uncertainty import quantile
 from duotomo.methods.preconditioner import motion_curvatures
+from duotomo.methods.scales import scales_of
 from duotomo.methods.structure import Structure
-from duotomo.methods.uncertainty import profiled_curvature
+from duotomo.methods.uncertainty import Form, profiled_curvature
 from duotomo.operators import Projector
 from duotomo.solvers import Status
 from duotomo.transforms import Affine, BSpline, Motion, Transform
@@ -180,6 +183,26 @@ def test_the_prior_is_that_of_the_bending_energy(spline: MotionUncertainty) -> N
         variances = (slopes @ beyond @ slopes.transpose(1, 2)).diagonal(dim1=1, dim2=2)
         found = prior.variance_beyond_mm2(CENTERS, modes)
         torch.testing.assert_close(found, variances, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["sandwich", "laplace", "noise"])
+@pytest.mark.parametrize("transform", [Affine(GRID), SPLINE(GRID)], ids=["few", "many"])
+def test_a_noise_says_the_same_as_the_weights_that_follow_from_it(
+    transform: Transform, form: Form, visits: Study, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sigma, air = 0.01, torch.tensor([[22.0, 3.0, 45.0]], dtype=torch.float64)
+    monkeypatch.setattr(uncertainty, "scales_of", lambda *of: replace(scales_of(*of), sigmas=(sigma, sigma)))
+    priors = replace(settings.priors, edges=0.0, offset=0.0, least_noise=0.0)
+    alike, result = replace(settings, priors=priors), solved(visits, transform)
+    # A level adds to the variance what no volume explains.
+    weights = torch.full(SCAN.shape, (1 + UNEXPLAINED) / sigma**2)
+    weighted = replace(visits, visits=tuple(replace(one, weights=weights) for one in visits.visits))
+    points = torch.cat([CENTERS, air])
+    found, expected = (
+        uncertainty_of(one, alike, result, form=form, n_modes=40)[0].deviation_mm(points)
+        for one in (visits, weighted)
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=0)
 
 
 def test_what_has_no_edges_is_not_determined(spline: MotionUncertainty) -> None:

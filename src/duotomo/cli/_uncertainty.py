@@ -13,6 +13,7 @@ from duotomo.cli._options import Talk
 
 if TYPE_CHECKING:
     from duotomo.cli._run import Run
+    from duotomo.io import CheckpointFile
     from duotomo.methods import Result, Settings, Study, UncertaintyCost
 
 HowSure = Annotated[
@@ -38,11 +39,19 @@ def check_asked(asked: bool | None, is_simultaneous: bool) -> None:
 
 
 def how_sure(
-    talk: Talk, run: Run, study: Study, settings: Settings, result: Result, *, asked: bool
+    talk: Talk,
+    run: Run,
+    study: Study,
+    settings: Settings,
+    result: Result,
+    *,
+    asked: bool,
+    checkpoint: CheckpointFile,
 ) -> Result:
     """Return the result with how sure its motions are, unless that costs too much and was not asked for.
 
     The cost is said first, and how far it is. Where the run did not converge, there is a reason at no cost.
+    Solves are kept beside the checkpoint, and those of a run that was killed are used.
     """
     from duotomo.cli._progress import PartProgress
     from duotomo.methods import uncertainty_cost, uncertainty_of
@@ -61,8 +70,10 @@ def how_sure(
         talk.progress(f"{words}: left out, ask for it with --uncertainty")
         return result
     talk.progress(words)
+    store = replace(checkpoint.solves, on_note=lambda text: talk.progress(f"Note: {text}"))
     with PartProgress(talk.console, "how sure the motion is") as progress:
-        return replace(result, uncertainties=uncertainty_of(study, settings, result, on_part=progress.show))
+        known = uncertainty_of(study, settings, result, on_part=progress.show, store=store)
+    return replace(result, uncertainties=known)
 
 
 def quality_rows(study: Study, result: Result) -> dict[str, Any]:

@@ -169,7 +169,8 @@ def joint(
             quality["trust"] = trust_of(study, settings, result, quality=checked).to_dict()
         if simultaneous and uncertainty is not False:
             with keeping(talk, checkpoint):
-                result = how_sure(talk, run, study, settings, result, asked=uncertainty is True)
+                asked = uncertainty is True
+                result = how_sure(talk, run, study, settings, result, asked=asked, checkpoint=checkpoint)
             quality |= quality_rows(study, result)
         found = None
         if change:

@@ -30,13 +30,13 @@ from duotomo.io.hdf5 import (
 from duotomo.io.paths import AnyPath, FileError, damage
 from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.io.schemas import NamesSchema, StateSchema, check_schema
+from duotomo.io.solve_files import SolveFiles
 from duotomo.methods.state import State
 from duotomo.solvers import Status, Step
 
 FORMAT = FileFormat(name="duotomo checkpoint", version=4, older=(1, 2, 3), sealed=(3,))
 
 _PLAIN = ("stage", "block", "model", "reason", "applications", "seconds")
-_MOST_PARTS = 10
 _DTYPES: dict[Any, Any] = {int: np.int64, float: np.float64}
 
 
@@ -99,24 +99,22 @@ class CheckpointFile:
         if not Path(self.path).exists():
             return None
         with reading(where, self.path, FORMAT) as file:
-            self._check(text(file, "fingerprint"))
+            self.fingerprint.check(text(file, "fingerprint"))
             # Before version 4 a run began anew unless all starts had ended.
             starts = numbered(group_at(file, "starts")) if has(file, "starts") else []
             state = _state(file, self.device)
             return replace(state, starts=tuple(_state(start, self.device) for start in starts))
 
-    def remove(self) -> None:
-        """Remove the file, if it is there: the computation is complete."""
-        Path(self.path).unlink(missing_ok=True)
+    @property
+    def solves(self) -> SolveFiles:
+        """Where solves that follow the last state are kept: a folder beside the file."""
+        path = Path(self.path)
+        return SolveFiles(path.with_name(f"{path.stem}_solves"), self.fingerprint, device=self.device)
 
-    def _check(self, found: str) -> None:
-        other = [name[:40] for name in self.fingerprint.differing(found)[:_MOST_PARTS]]
-        if other:
-            raise FileError(
-                f"expected the state of this computation; got that of one with another "
-                f"{' and another '.join(other)}. Choose another folder, or remove the file to begin anew "
-                f"without it."
-            )
+    def remove(self) -> None:
+        """Remove the file, if it is there, and its solves: the computation is complete."""
+        self.solves.remove()
+        Path(self.path).unlink(missing_ok=True)
 
 
 def _put_state(group: Any, state: State) -> None:

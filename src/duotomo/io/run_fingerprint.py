@@ -13,6 +13,7 @@ import torch
 
 import duotomo
 from duotomo.geometry import VolumeGrid
+from duotomo.io.paths import FileError
 from duotomo.io.versions import UNKNOWN, commit
 from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Settings
@@ -25,6 +26,9 @@ VERSION = 3
 
 PARTS_2 = ("study", "method", "settings", "duotomo")
 """What a fingerprint of version 1 or 2 has."""
+
+_MOST_PARTS = 10
+"""Parts that a message names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +93,27 @@ class RunFingerprint:
         if UNKNOWN in (mine.get("commit"), found.get("commit")):
             found["commit"] = mine["commit"]
         return [name for name in {**mine, **found} if mine.get(name) != found.get(name)]
+
+    def check(self, text: str) -> None:
+        """Raise if a fingerprint in a file is that of another computation.
+
+        Parameters
+        ----------
+        text : str
+            What `str` of a fingerprint was.
+
+        Raises
+        ------
+        FileError
+            With the parts that differ.
+        """
+        other = [name[:40] for name in self.differing(text)[:_MOST_PARTS]]
+        if other:
+            raise FileError(
+                f"expected the state of this computation; got that of one with another "
+                f"{' and another '.join(other)}. Choose another folder, or remove the file to begin anew "
+                f"without it."
+            )
 
 
 def fingerprint(study: Study, *, method: str, settings: object) -> RunFingerprint:

@@ -16,6 +16,7 @@ from duotomo.methods.sequential import sequential
 from duotomo.methods.settings import Alternating, Coupled, Settings
 from duotomo.methods.settings_dict import settings_from_dict, settings_to_dict
 from duotomo.methods.simultaneous import simultaneous, with_known_motion
+from duotomo.methods.solves import SolveStore
 from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study, Visit
 from duotomo.methods.trust import Trust, trust_of
@@ -37,6 +38,7 @@ __all__ = [
     "Registration",
     "Result",
     "Settings",
+    "SolveStore",
     "Stage",
     "State",
     "Study",

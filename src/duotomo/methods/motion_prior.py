@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from duotomo.objectives.objective import Objective
@@ -18,9 +20,9 @@ STIFFNESS = 10.0
 
 
 class MotionPrior:
-    """Gaussian prior of the parameters of one transform, `zeta ~ N(0, W W^T)`.
+    """Gaussian prior of the parameters of one transform, `zeta ~ N(0, W W^T)`, in units of the misfit.
 
-    Its precision is the curvature of the bending energy, times `STIFFNESS`, and `1 / FAR_MM^2` in
+    Its precision is the curvature of the bending energy, times `STIFFNESS`, and `unit / FAR_MM^2` in
     millimetres. The components of a lattice are independent and alike but for the edges of voxels, which are
     the unit of parameters; so one triangular factor serves all three.
 
@@ -30,16 +32,20 @@ class MotionPrior:
         The model of the motion.
     bending : Objective, optional
         Bending energy as a function of all parameters, with the weight of the run.
+    unit : float
+        Variance that a misfit of 1/2 stands for: covariances are so many times those in its units.
     """
 
-    def __init__(self, transform: Transform, bending: Objective | None) -> None:
+    def __init__(self, transform: Transform, bending: Objective | None, unit: float = 1.0) -> None:
         self.transform, self.n_params = transform, transform.n_params
         self._parts: list[tuple[slice, LatticeTransform, torch.Tensor, torch.Tensor]] = []
         edges = spacing_xyz(transform.grid)
-        self._others = torch.ones(self.n_params, dtype=torch.float64) * FAR_MM / float(edges.mean())
+        # Bending is in units of the misfit by itself. Without any noise, 80 units will do.
+        far_mm = FAR_MM / math.sqrt(unit) if unit > 0 else FAR_MM
+        self._others = torch.ones(self.n_params, dtype=torch.float64) * far_mm / float(edges.mean())
         for start, part in transform.lattice_parts():
             size = part.n_params // 3
-            far = float(edges[0] / FAR_MM) ** 2 * torch.eye(size, dtype=torch.float64)
+            far = float(edges[0] / far_mm) ** 2 * torch.eye(size, dtype=torch.float64)
             matrix = far
             if bending is not None:
                 product = bending.curvature(transform.identity())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -86,6 +87,15 @@ class ProfiledCurvature:
         other = copy(self)
         other._n_steps = n_steps
         return other
+
+    def key(self, directions: torch.Tensor) -> str:
+        """Return the SHA-256 of all that solves for directions depend on beside the problem."""
+        digest = hashlib.sha256(f"{self._tolerance!r} {self._n_steps}".encode())
+        for values in (self.volume, *self.params, directions):
+            array = values.detach().cpu().contiguous().numpy()
+            digest.update(f"{array.dtype} {array.shape}".encode())
+            digest.update(array.data)
+        return digest.hexdigest()
 
     def columns(self, directions: torch.Tensor) -> ProfiledColumns:
         """Return what directions in all parameters, (direction, n_params), change."""

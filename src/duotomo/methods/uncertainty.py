@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -20,6 +20,7 @@ from duotomo.methods.result import Result
 from duotomo.methods.runner import MOVING
 from duotomo.methods.scales import level_of, scales_of
 from duotomo.methods.settings import Settings
+from duotomo.methods.solves import Rows, SolveStore, solved_columns, solved_products
 from duotomo.methods.structure import Structure
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
@@ -66,9 +67,6 @@ _FFTS = 32
 _SLAB = 65536
 """Columns that are taken to float64 at once."""
 
-BATCH_BYTES, PER_SOLVE, MOST_AT_ONCE = 256 * 2**20, 12, 48
-"""Memory of a batch of solves, about; volumes of each that count in it; and solves at most."""
-
 LEAST_VOLUME = 0.05
 """Of what a motion leaves of a volume: below, it folds or nearly so."""
 
@@ -98,6 +96,7 @@ def uncertainty_of(
     n_steps: int = N_STEPS,
     n_modes: int = N_MODES,
     on_part: OnPart | None = None,
+    store: SolveStore | None = None,
 ) -> tuple[MotionUncertainty, ...]:
     """Return how sure the motions of a result are.
 
@@ -130,6 +129,9 @@ def uncertainty_of(
         Directions that more than 64 parameters are reduced to.
     on_part : callable, optional
         Hears of every batch of solves.
+    store : SolveStore, optional
+        Keeps finished batches, and has those of a computation that was interrupted: the covariance is the
+        same then, bit for bit. Of one study and one result.
 
     Returns
     -------
@@ -142,8 +144,8 @@ def uncertainty_of(
         return tuple(MotionUncertainty.none(motion, reason) for motion in result.motions)
     profiled, problem = profiled_curvature(study, settings, result, tolerance=tolerance, n_steps=n_steps)
     if are_few(result.motions):
-        return _of_few(problem, profiled, result, form, on_part)
-    return _of_many(study, problem, profiled, result, form, n_modes, on_part)
+        return _of_few(problem, profiled, result, form, on_part, store)
+    return _of_many(study, problem, profiled, result, form, n_modes, on_part, store)
 
 
 def profiled_curvature(
@@ -195,9 +197,14 @@ def refusal(study: Study, result: Result) -> str:
 
 
 def _of_few(
-    problem: Problem, profiled: ProfiledCurvature, result: Result, form: Form, on_part: OnPart | None
+    problem: Problem,
+    profiled: ProfiledCurvature,
+    result: Result,
+    form: Form,
+    on_part: OnPart | None,
+    store: SolveStore | None,
 ) -> tuple[MotionUncertainty, ...]:
-    covariance = covariance_of_few(problem, profiled, form, on_part)
+    covariance = covariance_of_few(problem, profiled, form, on_part, store)
     if covariance is None:
         return tuple(MotionUncertainty.none(motion, Why.SINGULAR.value) for motion in result.motions)
     modes = torch.eye(profiled.n_params, dtype=torch.float64).split_with_sizes(profiled.sizes)
@@ -208,12 +215,18 @@ def _of_few(
 
 
 def covariance_of_few(
-    problem: Problem, profiled: ProfiledCurvature, form: Form, on_part: OnPart | None = None
+    problem: Problem,
+    profiled: ProfiledCurvature,
+    form: Form,
+    on_part: OnPart | None = None,
+    store: SolveStore | None = None,
 ) -> torch.Tensor | None:
     """Return the covariance of the parameters of all motions; None where the curvature is singular."""
     n = profiled.n_params
     heard = None if on_part is None else partial(_shifted, on_part, 0, n)
-    parts = _Parts.of(problem.level, profiled, torch.eye(n, dtype=torch.float64), form, "few", heard)
+    units = torch.eye(n, dtype=torch.float64)
+    columns = solved_columns(profiled, units, store=store, on_part=heard)
+    parts = _Parts.of(problem.level, profiled, columns, form, "few")
     scale = parts.curvature.diagonal().clamp(min=1e-300).rsqrt()
     values, vectors = torch.linalg.eigh(scale[:, None] * parts.curvature * scale)
     if not float(values[0]) > SINGULAR * float(values[-1]):
@@ -233,21 +246,24 @@ def _of_many(
     form: Form,
     n_modes: int,
     on_part: OnPart | None,
+    store: SolveStore | None,
 ) -> tuple[MotionUncertainty, ...]:
     curvatures = motion_curvatures(problem.misfit, profiled.volume, profiled.params)
     bending = problem.bending([one.diagonal for one in curvatures])
-    priors = [MotionPrior(one.transform, own) for one, own in zip(result.motions, bending, strict=True)]
+    unit = _unit(problem.level)
+    priors = [MotionPrior(one.transform, own, unit) for one, own in zip(result.motions, bending, strict=True)]
     n_first, n_modes = (min(n, profiled.n_params) for n in (n_modes + N_EXTRA, n_modes))
     first = second = None
     if on_part is not None:
         first = partial(_shifted, on_part, 0, n_first + n_modes)
         second = partial(_shifted, on_part, n_first, n_first + n_modes)
-    modes = _spread(priors, _dominant(profiled, priors, n_first, first)[:n_modes])
-    parts = _Parts.of(problem.level, profiled, modes, form, "many", second)
+    modes = _spread(priors, _dominant(profiled, priors, n_first, first, store)[:n_modes])
+    columns = solved_columns(profiled, modes, store=store, on_part=second)
+    parts = _Parts.of(problem.level, profiled, columns, form, "many")
+    del columns
     # In units of the prior, S is I + U T U^T; outside of U the prior stands.
     eye = torch.eye(n_modes, dtype=torch.float64)
     inverse = torch.linalg.inv(eye + parts.curvature)
-    unit = _unit(problem.level)
     if form == "laplace":
         share, core = unit, unit * (inverse - eye)
     elif form == "noise":
@@ -290,19 +306,19 @@ def _shifted(on_part: OnPart, before: int, total: int, done: int) -> None:
 
 
 def _dominant(
-    profiled: ProfiledCurvature, priors: Sequence[MotionPrior], n: int, on_part: Callable[[int], None] | None
+    profiled: ProfiledCurvature,
+    priors: Sequence[MotionPrior],
+    n: int,
+    on_part: Callable[[int], None] | None,
+    store: SolveStore | None,
 ) -> torch.Tensor:
     """Return orthonormal directions, (direction, n_params), that data add most to, in the prior's units."""
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(n, profiled.n_params, dtype=torch.float64, generator=generator)
     coarse = profiled.with_steps(FIRST_STEPS)
-    rows = []
-    for some in _batches(profiled, n):
-        rows.append(_spread_adjoint(priors, coarse.products(_spread(priors, drawn[some]))))
-        if on_part is not None:
-            on_part(some.stop)
+    rows = solved_products(coarse, _spread(priors, drawn), store=store, on_part=on_part)
     # Sorted by how much the data add, so that the last can be left out.
-    directions: torch.Tensor = torch.linalg.svd(torch.cat(rows), full_matrices=False)[2]
+    directions: torch.Tensor = torch.linalg.svd(_spread_adjoint(priors, rows), full_matrices=False)[2]
     return directions
 
 
@@ -314,27 +330,10 @@ class _Parts:
     meat: torch.Tensor
 
     @classmethod
-    def of(
-        cls,
-        level: Level,
-        profiled: ProfiledCurvature,
-        directions: torch.Tensor,
-        form: Form,
-        number: str,
-        on_part: Callable[[int], None] | None,
-    ) -> _Parts:
-        rays, volumes, priors = [], [], []
-        for some in _batches(profiled, len(directions)):
-            columns = profiled.columns(directions[some])
-            rays.append(columns.rays)
-            volumes.append(columns.volumes.flatten(1))
-            priors.append(columns.priors.flatten(1))
-            if on_part is not None:
-                on_part(some.stop)
-        columns_rays = torch.cat(rays)
-        white = _gram(columns_rays, columns_rays)
-        of_priors = _gram(torch.cat(volumes), torch.cat(priors))
-        own = profiled.split(columns_rays)
+    def of(cls, level: Level, profiled: ProfiledCurvature, columns: Rows, form: Form, number: str) -> _Parts:
+        rays = columns["rays"]
+        white, of_priors = _gram(rays, rays), _gram(columns["volumes"], columns["priors"])
+        own = profiled.split(rays)
         if form == "sandwich":
             residuals = profiled.split(profiled.residuals())
             of_blocks = _block_meat(level, own, residuals)
@@ -397,17 +396,6 @@ def _gram(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
             total += one[:, own].double() @ other[:, own].double().T
         return total
     return (one.double() @ other.double().T).cpu()
-
-
-def n_at_once(volume_bytes: int) -> int:
-    """Return how many directions are solved for in one batch."""
-    return max(1, min(MOST_AT_ONCE, BATCH_BYTES // (PER_SOLVE * volume_bytes)))
-
-
-def _batches(profiled: ProfiledCurvature, n: int) -> Iterator[slice]:
-    size = n_at_once(profiled.volume.numel() * profiled.volume.element_size())
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
 
 
 def _spread(priors: Sequence[MotionPrior], rows: torch.Tensor) -> torch.Tensor:

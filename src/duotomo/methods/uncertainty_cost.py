@@ -11,8 +11,9 @@ from duotomo.methods.detector_filter import voxel_shadow
 from duotomo.methods.memory import PROJECTIONS, VOLUMES
 from duotomo.methods.result import Result
 from duotomo.methods.settings import Settings
+from duotomo.methods.solves import n_at_once
 from duotomo.methods.study import Study
-from duotomo.methods.uncertainty import N_EXTRA, N_MODES, are_few, level_factors, n_at_once
+from duotomo.methods.uncertainty import N_EXTRA, N_MODES, are_few, level_factors
 from duotomo.transforms import Motion
 
 PER_PARAM = 45
