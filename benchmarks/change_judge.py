@@ -187,18 +187,28 @@ def by_change(rows: Sequence[Row]) -> Row:
 
 
 def of_findings(rows: Sequence[Row]) -> Row:
-    """Return contrast kept, errors of place, coverage of intervals, and cost."""
+    """Return contrast kept, errors of place, coverage of intervals, and cost.
+
+    A place is that of the middle of what changed; where a lesion takes the place of fat and gland, this is
+    not its own middle.
+    """
     plane, depth, ratio, joint_ratio, in_place, covered = [], [], [], [], [], []
+    contrasts, in_size = [], []
     for row in rows:
         for one in row["findings"]:
             if is_large(row) and hit(row, one["place_mm"], one["z"]):
-                dx, dy, dz = (a - b for a, b in zip(one["place_mm"], row["lesion_mm"], strict=True))
+                dx, dy, dz = (a - b for a, b in zip(one["place_mm"], row["change_mm"], strict=True))
                 plane.append(math.hypot(dx, dy))
                 depth.append(abs(dz))
                 pairs = zip((dx, dy, dz), one["place_deviation_mm"], strict=True)
                 in_place += [abs(error) < 1.96 * deviation for error, deviation in pairs]
                 low, high = one["contrast_interval_per_mm"]
-                covered.append(low < row["lesion_contrast_per_mm"] < high)
+                if row["kind"] != "growth":
+                    # Of a shell, a sphere's contrast says nothing.
+                    covered.append(low < row["lesion_contrast_per_mm"] < high)
+                    contrasts.append(one["contrast_per_mm"] / row["lesion_contrast_per_mm"])
+                low, high = one["size_interval_mm"]
+                in_size.append(low <= row["lesion_size_mm"] <= high)
                 if row["kind"] == "mass" and row.get("contrast", {}).get("alone", 0) > 0:
                     ratio.append(row["contrast"]["f + c"] / row["contrast"]["alone"])
                     joint_ratio.append(row["contrast"]["joint"] / row["contrast"]["alone"])
@@ -209,7 +219,9 @@ def of_findings(rows: Sequence[Row]) -> Row:
         "error of place in plane, in depth, median mm": [_median(plane), _median(depth)],
         "error of place in plane, in depth, 90th percentile mm": [_tenth(plane), _tenth(depth)],
         "places within 95 %": _mean(in_place),
+        "sizes within 95 %": _mean(in_size),
         "contrasts within 95 %": _mean(covered),
+        "contrast found over true, median": _median(contrasts),
         "contrast of f + c over one visit's, median": _median(ratio),
         "contrast of the joint volume over one visit's, median": _median(joint_ratio),
         "cost of the joint run": _median(seconds),
