@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,12 +33,16 @@ from duotomo.change import Silent, following
 from duotomo.change.silent import depth_mm, silent_voxels
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
-from duotomo.geometry.frame import voxel_centers_mm
+from duotomo.geometry.frame import voxel_centers_mm, voxel_to_world
 from duotomo.methods import Settings, Study
 from duotomo.methods.comparison import visit_alone
 from duotomo.transforms import DisplacementField, Motion, Translation
 
 Row = dict[str, Any]
+
+AIR_MM = 8.0
+"""Air that programs get around the volumes, but not behind the chest wall: the grid ends at the plates, and a
+skin without air beyond it is no edge to them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,10 +123,12 @@ def registered(program: str, volumes: Volumes, grid: VolumeGrid, *, python: Path
     """
     current, prior = volumes.visit_1, volumes.visit_2
     start_mm = centroid_mm(prior, grid) - centroid_mm(current, grid)
+    air = math.ceil(AIR_MM / grid.spacing_mm[0])
+    around = ((air, air), (0, air), (air, air))
     job = job_of(
-        prior,
-        current,
-        origin_mm=voxel_centers_mm(grid)[0, 0, 0],
+        np.pad(prior, around),
+        np.pad(current, around),
+        origin_mm=voxel_to_world(grid, (-air, 0, -air)),
         spacing_mm=grid.spacing_mm[0],
         points_mm=voxel_centers_mm(grid).reshape(-1, 3),
         start_mm=start_mm,
@@ -156,7 +163,7 @@ def main() -> None:
     )
     parser.add_argument("--cache", type=Path, required=True, help="what benchmarks.change_cases prepared")
     parser.add_argument("--volumes", type=Path, required=True, help="folder that keeps the reconstructions")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the rows")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the rows, one for each program")
     parser.add_argument("--python", type=Path, required=True, help="Python of the programs' environment")
     parser.add_argument("--program", choices=PROGRAMS, default="elastix")
     parser.add_argument(

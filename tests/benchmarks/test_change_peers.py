@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks import change_peers
 from benchmarks.change_judge_peers import after, beside
 from benchmarks.change_peers import Volumes, resampled
+from benchmarks.peers.exchange import DEFORMABLE, Array, Job
+from benchmarks.peers.registration import Found
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
@@ -103,6 +106,29 @@ def test_the_prior_volume_is_taken_from_where_the_voxels_lay() -> None:
 
     expected = (prior[:, :-1, 1:] + prior[:, 1:, 1:]) / 2
     torch.testing.assert_close(now[:, :-1, :-1], torch.from_numpy(expected))
+
+
+def test_programs_get_air_around_the_volumes_which_stay_in_their_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = np.random.default_rng(0).random((2, *GRID.shape), dtype=np.float32) + 0.5
+    volumes = Volumes(visit_1=values[0], visit_2=values[1], stated=values[0] > 0)
+    jobs: list[Job] = []
+
+    def program(name: str, job: Job, start_mm: Array, *, python: Path) -> dict[str, Found]:
+        jobs.append(job)
+        return {DEFORMABLE: Found(points_mm=job.points_mm, seconds=1.0, failed=None)}
+
+    monkeypatch.setattr(change_peers, "run_program", program)
+    found = change_peers.registered("elastix", volumes, GRID, python=Path("python"))
+
+    assert found.points_mm is not None
+    (job,) = jobs
+    # The voxels of the current visit, found again by the origin of the image that programs get.
+    index = np.rint((job.points_mm - job.moving_origin_mm) / job.spacing_mm).astype(int)
+    np.testing.assert_allclose(job.moving[tuple(index[:, ::-1].T)], 1e3 * values[0].ravel(), rtol=1e-6)
+    np.testing.assert_allclose(job.reference[tuple(index[:, ::-1].T)], 1e3 * values[1].ravel(), rtol=1e-6)
+    assert job.moving.shape == (5 + 8, 7 + 4, 9 + 8)
 
 
 def test_volumes_come_back_from_their_file_and_only_for_their_grid(tmp_path: Path) -> None:
