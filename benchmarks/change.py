@@ -24,7 +24,7 @@ import torch
 
 from benchmarks.change_cases import CaseSpec, ChangeCase, make, plan
 from benchmarks.change_judge import draw, judged
-from duotomo.change import Silent, change_of, following
+from duotomo.change import Silent, change_of, for_change
 from duotomo.change.finding import Xyz
 from duotomo.change.peaks import Index, peaks
 from duotomo.change.score import best, score
@@ -49,7 +49,7 @@ Row = dict[str, Any]
 def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str) -> Row:
     """Solve one case; return what each method says of it."""
     case = make(spec, cache, voxel_mm=voxel_mm, device=device)
-    settings = following(Settings.automatic(case.study))
+    settings = for_change(Settings.automatic(case.study), case.study)
     began = time.perf_counter()
     result = simultaneous(case.study, settings)
     seconds = {"joint": time.perf_counter() - began}
