@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from duotomo.change.false_findings import threshold_for
-from duotomo.methods.trust import REFERENCE
+from duotomo.methods.trust import RAYS
 
 Row = dict[str, Any]
 
@@ -60,7 +60,7 @@ def false_scores(row: Row, method: str) -> list[float]:
 
 def _is_refused(row: Row, method: str) -> bool:
     """Return whether nothing is said: duotomo does not compare visits whose motion is not trusted."""
-    return method == OURS and not set(row["not_trusted_for"]) <= {REFERENCE}
+    return method == OURS and not set(row["not_trusted_for"]) <= RAYS
 
 
 class Curve:
