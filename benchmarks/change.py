@@ -60,6 +60,7 @@ def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str) -> Row:
     row = described(case) | {
         "trusted": trust.trusted,
         "not_trusted_for": [one.name for one in trust.checks if not one.passed],
+        "checks": {one.name: one.value for one in trust.checks},
         "status": result.status.value,
         "reason": change.reason,
         "model": type(result.motions[0].transform).__name__,

@@ -15,8 +15,8 @@ TAIL: tuple[tuple[float, float], ...] = (
     (7.0, 0.062),
     (8.0, 0.021),
 )
-"""Thresholds of |z| and how many peaks exceed each in a breast of one litre, of pairs of development anatomies
-without change; between and beyond them logarithms are interpolated linearly."""
+"""Thresholds of |z| and how many peaks exceed each in a breast of one litre, of 148 pairs of development
+anatomies without change; between and beyond them logarithms are interpolated linearly."""
 
 GROWTH = 0.3
 """Power of the volume that peaks grow with, fitted there too: small breasts have more of them per litre."""
@@ -42,7 +42,7 @@ def expected_above(z: float, litres: float) -> float:
     pairs = list(pairwise(TAIL))
     (low, more), (high, less) = next((pair for pair in pairs if z < pair[1][0]), pairs[-1])
     share = (z - low) / (high - low)
-    return litres**GROWTH * math.exp((1 - share) * math.log(more) + share * math.log(less))
+    return math.pow(litres, GROWTH) * math.exp((1 - share) * math.log(more) + share * math.log(less))
 
 
 def threshold_for(expected: float, litres: float) -> float:
