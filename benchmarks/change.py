@@ -26,7 +26,7 @@ import torch
 from benchmarks.change_cases import CaseSpec, ChangeCase, make, plan
 from benchmarks.change_judge import draw, judged
 from benchmarks.change_judge_peers import beside
-from duotomo.change import Silent, change_of, following
+from duotomo.change import Silent, change_of, for_change
 from duotomo.change.finding import Xyz
 from duotomo.change.peaks import Index, peaks
 from duotomo.change.score import best, score
@@ -51,7 +51,7 @@ Row = dict[str, Any]
 def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str) -> Row:
     """Solve one case; return what each method says of it."""
     case = make(spec, cache, voxel_mm=voxel_mm, device=device)
-    settings = following(Settings.automatic(case.study))
+    settings = for_change(Settings.automatic(case.study), case.study)
     began = time.perf_counter()
     result = simultaneous(case.study, settings)
     seconds = {"joint": time.perf_counter() - began}
@@ -62,6 +62,7 @@ def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str) -> Row:
     row = described(case) | {
         "trusted": trust.trusted,
         "not_trusted_for": [one.name for one in trust.checks if not one.passed],
+        "checks": {one.name: one.value for one in trust.checks},
         "status": result.status.value,
         "reason": change.reason,
         "model": type(result.motions[0].transform).__name__,

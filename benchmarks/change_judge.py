@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from duotomo.change.false_findings import threshold_for
+from duotomo.methods.trust import RAYS
 
 Row = dict[str, Any]
 
@@ -58,8 +59,8 @@ def false_scores(row: Row, method: str) -> list[float]:
 
 
 def _is_refused(row: Row, method: str) -> bool:
-    """Return whether nothing is said: duotomo does not compare visits whose joint result is not trusted."""
-    return method == OURS and not row.get("trusted", True)
+    """Return whether nothing is said: duotomo does not compare visits whose motion is not trusted."""
+    return method == OURS and not set(row["not_trusted_for"]) <= RAYS
 
 
 class Curve:
@@ -107,7 +108,7 @@ def judged(rows: Sequence[Row]) -> Row:
         "pairs": len(rows),
         "without change": sum(row["kind"] == "none" for row in rows),
         "not compared": {row["name"]: row["reason"] for row in rows if not row["peaks"]},
-        "not trusted": sum(not row.get("trusted", True) for row in rows),
+        "not trusted, nothing said": sum(_is_refused(row, OURS) for row in rows),
         "anatomies": len({row["anatomy"] for row in rows}),
         "methods": {},
     }

@@ -29,7 +29,7 @@ from benchmarks.peers.exchange import DEFORMABLE, Array
 from benchmarks.peers.registration import PROGRAMS, Found, check, job_of
 from benchmarks.peers.registration import run as run_program
 from benchmarks.robust_peers import centroid_mm
-from duotomo.change import Silent, following
+from duotomo.change import Silent, for_change
 from duotomo.change.silent import depth_mm, silent_voxels
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
@@ -64,7 +64,7 @@ class Volumes:
     @classmethod
     def reconstructed(cls, study: Study) -> Volumes:
         """Return those of a study; stated is what can be said without a motion."""
-        settings = following(Settings.automatic(study))
+        settings = for_change(Settings.automatic(study), study)
         one, other = (visit_alone(study, settings, index).cpu() for index in range(2))
         unmoved = Translation(study.grid)
         silent = silent_voxels(study, depth_mm(one, study.grid), Motion(unmoved, unmoved.identity()))

@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.change_arrangement import Arrangement, arrangements
 from benchmarks.change_scan import acquisition_over, scanned_visit
-from duotomo.change import change_of, following
+from duotomo.change import change_of, for_change
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
 from duotomo.methods import Settings, Study, simultaneous
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     study, place_mm = study_of(options.folder, options.voxel_mm, options.seed)
-    settings = following(Settings.automatic(study))
+    settings = for_change(Settings.automatic(study), study)
     result = simultaneous(study, settings)
     change = change_of(study, settings, result)
     rows: list[dict[str, Any]] = []

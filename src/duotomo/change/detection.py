@@ -25,11 +25,16 @@ from duotomo.methods.comparison import REFERENCE, visit_alone
 from duotomo.methods.level import FINEST, Level
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import level_of, scales_of
+from duotomo.methods.schedule import stages_of
 from duotomo.solvers import Status
+from duotomo.transforms import BSpline
 from duotomo.transforms.inversion import invert_points
 
 N_DRAWS, AT_ONCE = 8, 4
 """Draws of each kind for variances, and how many of them are solved for in one batch."""
+
+CONTROL_MM = 33.0
+"""Distance of control points, for tissue to be followed, and no mass of 12 mm to vanish."""
 
 EXPECTED = 0.1
 """False findings per breast that the threshold allows, unless told otherwise."""
@@ -99,31 +104,31 @@ def refusal(study: Study, result: Result, uncertainty: MotionUncertainty | None 
     return ""
 
 
-def following(settings: Settings) -> Settings:
-    """Return the settings of a run whose changes are looked for: the model that follows tissue most closely.
+def for_change(settings: Settings, study: Study) -> Settings:
+    """Return the settings of a run whose changes are looked for: control points, not too near.
 
-    `Settings.automatic` chooses a stiffer one where that explains the rays as well; but what a stiff motion
-    leaves of compressed tissue, some millimetres, looks like a change, or hides one.
+    `Settings.automatic` chooses a stiff model where that explains the rays as well; but what a stiff motion
+    leaves of compressed tissue, some millimetres, looks like a change, or hides one. Control points 22 mm
+    apart can shrink a mass of 12 mm to a point, and so explain that it was not there.
 
     Parameters
     ----------
     settings : Settings
         Of any run.
+    study : Study
+        The visits.
 
     Returns
     -------
     Settings
-        Without the choice.
-
-    Examples
-    --------
-    >>> from duotomo.geometry import VolumeGrid
-    >>> from duotomo.transforms import Affine
-    >>> settings = Settings.staged(VolumeGrid.on_detector((8, 8, 8), (1.0, 1.0, 1.0)), Affine)
-    >>> following(settings) == settings
-    True
+        With control points 33 mm apart where the model was left to the data; else the same.
     """
-    return replace(settings, stiffer=())
+    if not settings.stiffer:
+        return settings
+    through = tuple(dict.fromkeys(stage.model for stage in settings.stiffer if stage.model is not None))
+    n_steps = settings.stages[-1].n_steps
+    stages = stages_of(study.grid, BSpline.spaced(CONTROL_MM), through=through, n_steps=n_steps)
+    return replace(settings, stages=stages, stiffer=())
 
 
 @torch.no_grad()

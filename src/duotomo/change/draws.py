@@ -7,7 +7,7 @@ import torch
 from duotomo.geometry import Acquisition, VolumeGrid
 
 DISPLACED_MM = (8.0, 8.0, 8.0, 16.0)
-"""Lengths over which displacements go together, in turn: what control points 22 mm apart leave."""
+"""Lengths over which displacements go together, in turn: what control points some centimetres apart leave."""
 
 ALIKE_MM = 6.0
 """Distance on the detector over which rays keep their sign together, in all views."""

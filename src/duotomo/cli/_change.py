@@ -60,11 +60,15 @@ def what_changed(
 
 def _refusal(result: Result, quality: Mapping[str, Any]) -> str:
     """Return why a result says nothing of what changed, "" if it does."""
+    from duotomo.methods.trust import RAYS
+
     trust = quality.get("trust")
     if trust is None:
         return f"The run ended without a result to trust: {result.reason}"
-    if not trust["trusted"]:
-        return f"The result is not to be trusted. {trust['reason']}"
+    # A change is what one volume does not explain at both visits.
+    failed = [one["text"] for one in trust["checks"] if not one["passed"] and one["name"] not in RAYS]
+    if failed:
+        return f"The result is not to be trusted. {' '.join(failed)}"
     unknown = [one.reason for one in result.uncertainties if not one.is_known]
     return f"How sure the motion is cannot be said. {unknown[0]}" if unknown else ""
 

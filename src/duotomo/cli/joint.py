@@ -129,7 +129,7 @@ def joint(
 
     Example: duotomo joint 2023.dcm 2024.dcm --transform bspline:25mm --out result
     """
-    from duotomo.change import following
+    from duotomo.change import for_change
     from duotomo.errors import DuotomoError
     from duotomo.io import CheckpointFile, fingerprint, read_visits
     from duotomo.methods import memory_bytes, quality_of, trust_of
@@ -150,7 +150,7 @@ def joint(
     settings, method = estimation.settings(study), estimation.method.value
     if change:
         check_change(run, study, is_simultaneous=simultaneous)
-        settings = following(settings)
+        settings = for_change(settings, study)
     with run.folder():
         print_ = fingerprint(study, method=method, settings=settings)
         checkpoint = CheckpointFile(run.out / CHECKPOINT, print_, device=run.device)

@@ -33,8 +33,11 @@ ALIKE, VISIBLE = 0.8, 4.0
 """Correlation of the structure inside the breast at two visits, below which they hardly show one breast; and
 the structure, in units of the noise, from which on that is judged."""
 
-REFERENCE = "reference visit"
-"""Name of the check that compares all visits with the reference alone."""
+EXPLAINED, PREDICTED, REFERENCE = "explained rays", "held-back rays", "reference visit"
+"""Names of the checks that compare all visits with each alone, by their rays."""
+
+RAYS = frozenset((EXPLAINED, PREDICTED, REFERENCE))
+"""All of these: a change between visits fails them too, however right the motion is."""
 
 STRETCH = 1.5
 """By how much, up or down, a compressed breast may change its local volume."""
@@ -223,7 +226,7 @@ def _explained(rows: Sequence[HeldBack], *, predicted: bool) -> Check:
     text += "." if passed else ": the motion found does not explain them."
     if predicted and not passed:
         text += " Do the visits show the same breast, the same side? If so, try a model with more freedom."
-    return Check(name="explained rays", passed=passed, value=value, limit=UNEXPLAINED, text=text)
+    return Check(name=EXPLAINED, passed=passed, value=value, limit=UNEXPLAINED, text=text)
 
 
 def _predicted(rows: Sequence[HeldBack]) -> Check:
@@ -233,7 +236,7 @@ def _predicted(rows: Sequence[HeldBack]) -> Check:
     text += "visit alone"
     passed = value <= WORSE
     text += "." if passed else ". Do the visits show the same breast, the same side; is the geometry right?"
-    return Check(name="held-back rays", passed=passed, value=value, limit=WORSE, text=text)
+    return Check(name=PREDICTED, passed=passed, value=value, limit=WORSE, text=text)
 
 
 def _alike(number: int, shared: SharedStructure) -> Check:
