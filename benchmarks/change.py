@@ -3,6 +3,7 @@
     python -m benchmarks.change_cases prepare --cache cache
     python -m benchmarks.change run --cache cache --out rows --without 200 --with 200 --split judged
     python -m benchmarks.change judge rows --figure change.png --json change.json
+    python -m benchmarks.change judge rows --peers rows_elastix     # those of benchmarks.change_peers
 
 `run` solves each pair with the defaults and writes rows/CASE.json: the peaks of |z| of each method, the
 findings, and the truth. A case that is there already is not computed again, and several processes can share a
@@ -24,6 +25,7 @@ import torch
 
 from benchmarks.change_cases import CaseSpec, ChangeCase, make, plan
 from benchmarks.change_judge import draw, judged
+from benchmarks.change_judge_peers import beside
 from duotomo.change import Silent, change_of, for_change
 from duotomo.change.finding import Xyz
 from duotomo.change.peaks import Index, peaks
@@ -83,7 +85,7 @@ def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str) -> Row:
         "whitened difference": baseline(whitened(difference, stated), stated, grid),
     }
     row["litres"] = change.litres
-    row["peaks"] = {name: _peaks(z, grid) for name, z in z_maps.items()}
+    row["peaks"] = {name: kept_peaks(z, grid) for name, z in z_maps.items()}
     if case.lesion_mm is not None:
         row["stated"] = bool(stated[_index(case.lesion_mm, grid)])
         volumes = {"truth": case.truth, "f + c": change.volume, "joint": result.volume, "alone": alone}
@@ -118,7 +120,7 @@ def whitened(volume: torch.Tensor, stated: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def _peaks(z_map: torch.Tensor, grid: VolumeGrid) -> list[list[float]]:
+def kept_peaks(z_map: torch.Tensor, grid: VolumeGrid) -> list[list[float]]:
     """Return x, y, z in mm and the score of each peak, the largest first."""
     found = peaks(z_map, grid, LOWEST, MOST)
     return [
@@ -176,17 +178,26 @@ def main() -> None:
     judges.add_argument("rows", type=Path)
     judges.add_argument("--figure", type=Path)
     judges.add_argument("--json", type=Path)
+    judges.add_argument(
+        "--peers", type=Path, nargs="*", default=[], help="folders of benchmarks.change_peers"
+    )
     options = parser.parse_args()
     if options.command == "run":
         _run_all(options)
         return
-    rows = [json.loads(path.read_text()) for path in sorted(options.rows.glob("*.json"))]
+    rows = _read(options.rows)
     found = judged(rows)
+    for folder in options.peers:
+        found |= beside(rows, _read(folder))
     print(json.dumps(found, indent=1))
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
     if options.figure:
         draw(options.figure, rows)
+
+
+def _read(folder: Path) -> list[Row]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
 
 def _run_all(options: argparse.Namespace) -> None:

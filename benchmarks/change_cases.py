@@ -34,7 +34,7 @@ from duotomo.operators import Projector
 from duotomo.phantoms.compression import sampled_motion
 from duotomo.transforms import Motion
 
-__all__ = ["CaseSpec", "ChangeCase", "make", "named", "plan"]
+__all__ = ["CaseSpec", "ChangeCase", "grid_of", "make", "named", "plan"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,6 +135,12 @@ def make(spec: CaseSpec, cache: Path, *, voxel_mm: float = 2.0, device: str = "c
         arranged=arranged,
         **about,
     )
+
+
+def grid_of(spec: CaseSpec, cache: Path, voxel_mm: float = 2.0) -> VolumeGrid:
+    """Return the grid of the study that `make` returns, without making it."""
+    hows = arrangements(spec.nuisance, np.random.default_rng([*spec.name.encode()]))
+    return study_grid(Placements.read(cache / f"{spec.anatomy.name}.npz"), hows, voxel_mm)
 
 
 def _coarse(volume: torch.Tensor) -> torch.Tensor:

@@ -113,17 +113,21 @@ def judged(rows: Sequence[Row]) -> Row:
         "methods": {},
     }
     for method in methods:
-        curve = Curve(usable, method)
-        found["methods"][method] = {
-            "false positives per volume at 80 % sensitivity": curve.false_at(0.8),
-            "area under the curve": curve.area(),
-            "sensitivity at 0.1, 0.5, 1 false positives": [curve.sensitivity_at(one) for one in NOMINAL],
-        }
+        found["methods"][method] = figures(Curve(usable, method))
     found["bootstrap over anatomies"] = bootstrapped(usable, methods)
     found["nominal and observed"] = calibration(usable)
     found["sensitivity by change, at 0.5"] = by_change(usable)
     found |= of_findings(usable)
     return found
+
+
+def figures(curve: Curve) -> Row:
+    """Return the figures of one method."""
+    return {
+        "false positives per volume at 80 % sensitivity": curve.false_at(0.8),
+        "area under the curve": curve.area(),
+        "sensitivity at 0.1, 0.5, 1 false positives": [curve.sensitivity_at(one) for one in NOMINAL],
+    }
 
 
 def bootstrapped(rows: Sequence[Row], methods: Sequence[str]) -> Row:
