@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ import numpy as np
 import torch
 
 from benchmarks.change_cases import CaseSpec, ChangeCase, make, plan
-from benchmarks.change_judge import draw, judged
+from benchmarks.change_judge import judged
 from benchmarks.change_judge_peers import beside
 from duotomo.change import Silent, change_of, for_change
 from duotomo.change.finding import Xyz
@@ -191,13 +192,24 @@ def main() -> None:
         found |= beside(rows, _read(folder))
     print(json.dumps(found, indent=1))
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1))
+        options.json.write_text(json.dumps(_finite(found), indent=1))
     if options.figure:
+        from benchmarks.change_curves import draw
+
         draw(options.figure, rows)
 
 
 def _read(folder: Path) -> list[Row]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+def _finite(value: Any) -> Any:
+    """Return plain values as JSON has them: None where a number is not finite."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _run_all(options: argparse.Namespace) -> None:

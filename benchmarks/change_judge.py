@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -116,7 +115,9 @@ def judged(rows: Sequence[Row]) -> Row:
         found["methods"][method] = figures(Curve(usable, method))
     found["bootstrap over anatomies"] = bootstrapped(usable, methods)
     found["nominal and observed"] = calibration(usable)
-    found["sensitivity by change, at 0.5"] = by_change(usable)
+    found["sensitivity by change, at 0.5"] = {
+        key: f"{n} of {of}" for key, (n, of) in by_change(usable).items()
+    }
     found |= of_findings(usable)
     return found
 
@@ -141,8 +142,7 @@ def bootstrapped(rows: Sequence[Row], methods: Sequence[str]) -> Row:
         drawn = [row for name in rng.choice(names, len(names)) for row in of[name]]
         curves = {name: Curve(drawn, name) for name in methods}
         for name in ratios:
-            ours, other = curves[OURS].false_at(0.8), curves[name].false_at(0.8)
-            ratios[name].append(ours / other if other > 0 and math.isfinite(other) else math.nan)
+            ratios[name].append(_ratio(curves[OURS].false_at(0.8), curves[name].false_at(0.8)))
             gains[name].append(curves[OURS].sensitivity_at(0.5) - curves[name].sensitivity_at(0.5))
     return {
         name: {
@@ -153,8 +153,19 @@ def bootstrapped(rows: Sequence[Row], methods: Sequence[str]) -> Row:
     }
 
 
+def _ratio(ours: float, other: float) -> float:
+    """Return a ratio of false positives; infinite ones are of a sensitivity that is not reached.
+
+    >>> _ratio(0.1, 2.0), _ratio(0.1, math.inf), _ratio(math.inf, 2.0), _ratio(math.inf, math.inf)
+    (0.05, 0.0, inf, nan)
+    """
+    if ours == other:
+        return 1.0 if math.isfinite(ours) else math.nan
+    return ours / other if other > 0 else math.inf
+
+
 def _interval(values: Sequence[float]) -> list[float]:
-    kept = [one for one in values if math.isfinite(one)]
+    kept = [one for one in values if not math.isnan(one)]
     return [float(one) for one in np.quantile(kept, (0.025, 0.5, 0.975))] if kept else []
 
 
@@ -168,27 +179,28 @@ def calibration(rows: Sequence[Row]) -> Row:
     for name, group in groups.items():
         found[name] = {"pairs": len(group)}
         for nominal in NOMINAL:
-            counts = [_above(row, nominal) for row in group]
+            counts = [n_above(row, nominal) for row in group]
             found[name][f"{nominal:g}"] = float(np.mean(counts)) if counts else math.nan
-        found[name]["pairs with any at 0.05"] = float(np.mean([_above(row, 0.05) > 0 for row in group]))
+        found[name]["pairs with any at 0.05"] = float(np.mean([n_above(row, 0.05) > 0 for row in group]))
     return found
 
 
-def _above(row: Row, nominal: float) -> int:
+def n_above(row: Row, nominal: float) -> int:
+    """Return how many false findings a row has where so many are to be expected."""
     threshold = threshold_for(nominal, row["litres"])
     return sum(one > threshold for one in false_scores(row, OURS))
 
 
-def by_change(rows: Sequence[Row]) -> Row:
-    """Return how many of each kind, size and tissue are found at 0.5 false positives per volume."""
-    found: Row = {}
+def by_change(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
+    """Return how many of each kind, size and tissue are found at 0.5 false positives, and of how many."""
+    found: dict[str, tuple[int, int]] = {}
     limit = Curve(rows, OURS).threshold_at(0.5)
     for row in rows:
         if row["kind"] != "none":
             key = f"{row['kind']} {row['lesion_size_mm']:g} mm in {row['tissue']}"
             n, of = found.get(key, (0, 0))
             found[key] = (n + (lesion_score(row, OURS) > limit), of + 1)
-    return {key: f"{n} of {of}" for key, (n, of) in sorted(found.items())}
+    return dict(sorted(found.items()))
 
 
 def of_findings(rows: Sequence[Row]) -> Row:
@@ -244,33 +256,3 @@ def _tenth(values: Sequence[float]) -> float:
 
 def _mean(values: Sequence[bool]) -> float:
     return float(np.mean(values)) if values else math.nan
-
-
-def draw(path: Path, rows: Sequence[Row]) -> None:
-    """Draw the free-response curves of all methods, and expected against observed false findings."""
-    from matplotlib.figure import Figure
-
-    from duotomo.report.style import COLOURS
-
-    usable = [row for row in rows if row["peaks"]]
-    figure = Figure(figsize=(9.5, 4.0), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for method, color in zip(usable[0]["peaks"], COLOURS, strict=False):
-        left.plot(*Curve(usable, method).points(), color=color, label=method)
-    left.set(
-        xlabel="false positives per volume",
-        ylabel="masses of 5 mm and more found",
-        xlim=(0, 3),
-        ylim=(0, 1.02),
-    )
-    nominal = np.geomspace(0.03, 3, 25)
-    without = [row for row in usable if row["kind"] == "none"]
-    observed = [np.mean([_above(row, float(one)) for row in without]) for one in nominal]
-    right.plot(nominal, nominal, color="0.6", lw=1, ls="--", label="as it should be")
-    right.plot(nominal, observed, color=COLOURS[0], label="observed")
-    right.set(xscale="log", yscale="log", xlabel="false findings expected", ylabel="false findings observed")
-    for axes, title in ((left, "Finding changes"), (right, "Finding none where there is none")):
-        axes.set_title(title)
-        axes.legend(frameon=False, fontsize=8)
-        axes.grid(alpha=0.25)
-    figure.savefig(path, dpi=130)

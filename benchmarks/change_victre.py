@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from benchmarks.change_arrangement import Arrangement, arrangements
 from benchmarks.change_scan import acquisition_over, scanned_visit
 from duotomo.change import change_of, for_change
 from duotomo.geometry import VolumeGrid
-from duotomo.geometry.frame import voxel_to_world
+from duotomo.geometry.frame import voxel_centers_mm, voxel_to_world
 from duotomo.methods import Settings, Study, simultaneous
 from duotomo.operators import Projector
 from duotomo.phantoms.sampled import Sampled
@@ -31,6 +32,7 @@ from duotomo.reproduction.third_party.victre import victre
 from duotomo.transforms import BSpline, Composition, Motion, Rigid
 
 ROOM_MM, FINER = 8.0, 4
+NEAR_MM = 5.0
 ROTATION_DEG, SHIFT_MM, BENT_MM, LATTICE_MM = (2.0, 1.5, -2.0), (4.0, -3.0, 1.0), 1.0, 30.0
 
 
@@ -92,8 +94,12 @@ def main() -> None:
     options = parser.parse_args()
     study, place_mm = study_of(options.folder, options.voxel_mm, options.seed)
     settings = for_change(Settings.automatic(study), study)
+    began = time.perf_counter()
     result = simultaneous(study, settings)
+    seconds = {"joint": time.perf_counter() - began}
+    began = time.perf_counter()
     change = change_of(study, settings, result)
+    seconds["change"] = time.perf_counter() - began
     rows: list[dict[str, Any]] = []
     for one in change.findings:
         error = [a - b for a, b in zip(one.place_mm, place_mm, strict=True)]
@@ -108,7 +114,17 @@ def main() -> None:
                 "in depth mm": abs(error[2]),
             }
         )
-    print(json.dumps({"mass_mm": place_mm, "threshold": change.threshold, "findings": rows}, indent=1))
+    away_mm = torch.from_numpy(voxel_centers_mm(study.grid)) - torch.tensor(place_mm)
+    near = change.z_map[away_mm.norm(dim=-1) < NEAR_MM]
+    found = {
+        "mass_mm": place_mm,
+        "threshold": change.threshold,
+        "z at the mass": float(near.nan_to_num().max()),
+        "largest |z|": float(change.z_map.nan_to_num().abs().max()),
+        "seconds": seconds,
+        "findings": rows,
+    }
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

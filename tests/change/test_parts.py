@@ -12,12 +12,16 @@ from hypothesis import strategies as st
 from duotomo.change.difference import Difference
 from duotomo.change.draws import drawn_residuals
 from duotomo.change.false_findings import expected_above, false_findings, threshold_for
+from duotomo.change.memory import change_bytes
 from duotomo.change.peaks import APART_MM, peaks
 from duotomo.change.place import nipple_mm
+from duotomo.change.refit import Refit
 from duotomo.change.score import Draws, best, correlated, score
 from duotomo.change.silent import depth_mm
 from duotomo.change.templates import TEMPLATES, Template
+from duotomo.change.undiluted import undiluted
 from duotomo.geometry import VolumeGrid
+from duotomo.geometry.frame import voxel_centers_mm
 from duotomo.methods import Settings, Study
 from duotomo.methods.level import FINEST
 from duotomo.methods.problem import Problem
@@ -160,3 +164,31 @@ def test_depth_is_from_the_skin_but_not_from_the_chest_wall() -> None:
     assert nipple is not None
     assert nipple[1] == pytest.approx(23.0)
     assert nipple_mm(torch.zeros(GRID.shape), GRID) is None
+
+
+def test_memory_grows_with_the_volume() -> None:
+    study = Study(grid=BALLS_GRID, visits=(seen(), seen()))
+    finer = Study(grid=BALLS_GRID.refine(2), visits=study.visits)
+    assert change_bytes(finer) == 8 * change_bytes(study) > 100 * 4 * BALLS_GRID.n_voxels
+
+
+def test_a_lesion_alone_is_taken_from_the_current_visit() -> None:
+    refit = Refit(
+        template=3,
+        place_mm=(0.0, 22.0, 20.0),
+        place_deviation_mm=(1.0, 1.0, 2.0),
+        size_mm=6.0,
+        size_interval_mm=(5.0, 8.0),
+        contrast_per_mm=0.02,
+        contrast_interval_per_mm=(0.01, 0.03),
+        slice_index=10,
+        smear_mm=4.0,
+    )
+    shared, alone = torch.zeros(GRID.shape), torch.ones(GRID.shape)
+    both = undiluted(shared, alone, [refit], GRID)
+    away = torch.from_numpy(voxel_centers_mm(GRID)) - torch.tensor(refit.place_mm)
+    in_plane, height = away[..., :2].norm(dim=-1), away[..., 2].abs()
+    assert bool((both[(in_plane < 9.9) & (height < 2.0)] == 1).all())
+    assert bool((both[in_plane > 15.1] == 0).all())
+    assert bool((both[height > 17.1] == 0).all())
+    assert torch.equal(undiluted(shared, alone, [], GRID), shared)

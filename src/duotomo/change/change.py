@@ -72,7 +72,7 @@ class Change:
     silent : torch.Tensor
         (z, y, x), uint8: a `Silent`.
     volume : torch.Tensor
-        (z, y, x), 1/mm: the current visit, with its findings at their own contrast.
+        (z, y, x), 1/mm: the joint volume, and about findings that of the current visit alone.
     findings : tuple of Finding
         The surest first.
     threshold : float

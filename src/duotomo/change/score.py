@@ -92,9 +92,7 @@ def score(
     about = _window(ABOUT_MM, template.size_mm / 2 + BEYOND_MM, grid).to(slope)
     drawn = torch.ones_like(along)
     if draws is not None:
-        of_rays, of_motion = (
-            correlated(one, kernel).square().mean(dim=0) for one in (draws.rays, draws.motion)
-        )
+        of_rays, of_motion = (_mean_square(one, kernel) for one in (draws.rays, draws.motion))
         near = _window(NEAR_MM, 0.0, grid).to(slope)
         drawn = _explaining(
             along.square(), [_mean(of_rays, inside, about), _mean(of_motion, inside, near)], stated
@@ -141,6 +139,14 @@ def correlated(slopes: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
     for axis, n, m in zip(axes, slopes.shape[-3:], kernel.shape, strict=True):
         full = full.narrow(axis, m // 2, n)
     return full
+
+
+def _mean_square(slopes: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
+    """Return the mean over draws, one after the other, of squared inner products: spectra are large."""
+    total = torch.zeros_like(slopes[0])
+    for one in slopes:
+        total += correlated(one, kernel).square()
+    return total / len(slopes)
 
 
 def _mean(values: torch.Tensor, inside: torch.Tensor, window: torch.Tensor) -> torch.Tensor:

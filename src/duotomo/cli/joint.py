@@ -130,6 +130,7 @@ def joint(
     Example: duotomo joint 2023.dcm 2024.dcm --transform bspline:25mm --out result
     """
     from duotomo.change import for_change
+    from duotomo.change.memory import change_bytes
     from duotomo.errors import DuotomoError
     from duotomo.io import CheckpointFile, fingerprint, read_visits
     from duotomo.methods import memory_bytes, quality_of, trust_of
@@ -159,6 +160,8 @@ def joint(
         needed = memory_bytes(study, settings)
         if uncertainty:
             needed = max(needed, most_uncertainty_bytes(study, settings))
+        if change:
+            needed = max(needed, change_bytes(study))
         run.begin(_plan(study, settings, estimation, run.device), needed)
         check_start(talk, checkpoint, resume=resume)
         with keeping(talk, checkpoint):
