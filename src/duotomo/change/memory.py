@@ -5,7 +5,7 @@ from __future__ import annotations
 from duotomo.methods import Study
 
 HELD = 200
-"""Volumes that scores were measured to hold at once: draws, their slopes, solves, and spectra of templates."""
+"""Volumes that scores were measured to hold at once: draws, slopes, solves, and spectra of templates."""
 
 
 def change_bytes(study: Study) -> int:
