@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.change_judge import Curve, Row, by_change, n_above
+from benchmarks.change_judge import Curve, Row, by_change, n_above, redrawn
 from duotomo.report.style import COLOURS
 
 N_BOOTSTRAP = 200
@@ -31,15 +31,10 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _draw_curves(axes: Axes, rows: Sequence[Row]) -> None:
-    rng = np.random.default_rng(0)
-    names = sorted({row["anatomy"] for row in rows})
-    drawn = [rng.choice(names, len(names)) for _ in range(N_BOOTSTRAP)]
+    drawn = list(redrawn(rows, N_BOOTSTRAP))
     for method, color in zip(rows[0]["peaks"], COLOURS, strict=False):
         axes.plot(PER_VOLUME, _sensitivities(rows, method), color=color, label=method)
-        again = [
-            _sensitivities([row for name in some for row in rows if row["anatomy"] == name], method)
-            for some in drawn
-        ]
+        again = [_sensitivities(some, method) for some in drawn]
         low, high = np.quantile(again, (0.025, 0.975), axis=0)
         axes.fill_between(PER_VOLUME, low, high, color=color, alpha=0.15, lw=0)
     axes.set(

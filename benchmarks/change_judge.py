@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,15 +131,20 @@ def figures(curve: Curve) -> Row:
     }
 
 
-def bootstrapped(rows: Sequence[Row], methods: Sequence[str]) -> Row:
-    """Return intervals of 95 % of ratios and differences to each other method, resampling anatomies."""
+def redrawn(rows: Sequence[Row], n: int) -> Iterator[list[Row]]:
+    """Yield the rows of as many anatomies, drawn with repetition, n times; always alike."""
     rng = np.random.default_rng(0)
     names = sorted({row["anatomy"] for row in rows})
     of = {name: [row for row in rows if row["anatomy"] == name] for name in names}
+    for _ in range(n):
+        yield [row for name in rng.choice(names, len(names)) for row in of[name]]
+
+
+def bootstrapped(rows: Sequence[Row], methods: Sequence[str]) -> Row:
+    """Return intervals of 95 % of ratios and differences to each other method, resampling anatomies."""
     ratios: dict[str, list[float]] = {name: [] for name in methods if name != OURS}
     gains: dict[str, list[float]] = {name: [] for name in ratios}
-    for _ in range(N_BOOTSTRAP):
-        drawn = [row for name in rng.choice(names, len(names)) for row in of[name]]
+    for drawn in redrawn(rows, N_BOOTSTRAP):
         curves = {name: Curve(drawn, name) for name in methods}
         for name in ratios:
             ratios[name].append(_ratio(curves[OURS].false_at(0.8), curves[name].false_at(0.8)))

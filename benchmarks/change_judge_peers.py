@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.change_judge import N_BOOTSTRAP, NOMINAL, OURS, Curve, Row, bootstrapped, figures
+from benchmarks.change_judge import N_BOOTSTRAP, NOMINAL, OURS, Curve, Row, bootstrapped, figures, redrawn
 
 BESIDE = (OURS, "difference")
 """Methods of the trial that the difference after another registration stands beside."""
@@ -52,13 +52,9 @@ def after(program: str) -> str:
 
 def intervals(rows: Sequence[Row], methods: Sequence[str]) -> Row:
     """Return the 2.5, 50 and 97.5 % quantiles of each method's figures, resampling anatomies."""
-    rng = np.random.default_rng(0)
-    names = sorted({row["anatomy"] for row in rows})
-    of = {name: [row for row in rows if row["anatomy"] == name] for name in names}
     false: dict[str, list[float]] = {name: [] for name in methods}
     found: dict[str, list[list[float]]] = {name: [] for name in methods}
-    for _ in range(N_BOOTSTRAP):
-        drawn = [row for name in rng.choice(names, len(names)) for row in of[name]]
+    for drawn in redrawn(rows, N_BOOTSTRAP):
         for method in methods:
             curve = Curve(drawn, method)
             if len(curve.lesions) and curve.without:

@@ -25,7 +25,7 @@ from duotomo.methods.comparison import REFERENCE, visit_alone
 from duotomo.methods.level import FINEST, Level
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import level_of, scales_of
-from duotomo.methods.schedule import stages_of
+from duotomo.methods.schedule import models_of, stages_of
 from duotomo.solvers import Status
 from duotomo.transforms import BSpline
 from duotomo.transforms.inversion import invert_points
@@ -125,8 +125,7 @@ def for_change(settings: Settings, study: Study) -> Settings:
     """
     if not settings.stiffer:
         return settings
-    through = tuple(dict.fromkeys(stage.model for stage in settings.stiffer if stage.model is not None))
-    n_steps = settings.stages[-1].n_steps
+    through, n_steps = models_of(settings.stiffer), settings.stages[-1].n_steps
     stages = stages_of(study.grid, BSpline.spaced(CONTROL_MM), through=through, n_steps=n_steps)
     return replace(settings, stages=stages, stiffer=())
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 
+from duotomo.methods.preconditioner import Preconditioner
 from duotomo.methods.problem import Problem
 from duotomo.objectives.term import shown, warped
-from duotomo.solvers.batched_cg import solve_batch
+from duotomo.solvers.batched_cg import Product, solve_batch
 
 WEAK = 0.02
 """Curvature of the prior of the shared volume, per voxel, in units of the mean of the misfit's."""
@@ -86,6 +88,13 @@ class Difference:
         like = self.residuals[1]
         return self.slopes(rays, like.new_zeros(len(changes), *like.shape))
 
+    @cached_property
+    def _joint(self) -> tuple[Product, Preconditioner]:
+        """The joint objective's curvature along `[f, zeta]` and its preconditioner, once for all changes."""
+        objective, precondition = self._problem.of_both(self._volume, [self._zeta])
+        at = torch.cat([self._volume.flatten(), self._zeta.to(self._volume)])
+        return objective.curvature(at), precondition
+
     def left_of_change(self, change: torch.Tensor) -> torch.Tensor:
         """Return the slopes that are left of those of a change once a joint run has followed it.
 
@@ -95,8 +104,7 @@ class Difference:
 
         change: (z, y, x).
         """
-        objective, precondition = self._problem.of_both(self._volume, [self._zeta])
-        product = objective.curvature(torch.cat([self._volume.flatten(), self._zeta.to(self._volume)]))
+        product, precondition = self._joint
         rays = self.current.misfit.columns(change[None])
         pull = self._coefficients(self.current.misfit.columns_adjoint(rays.clone()))
         answer = solve_batch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from duotomo.errors import DuotomoError
@@ -103,6 +104,11 @@ def pyramid(grid: VolumeGrid) -> list[Factors]:
         if too_few or edge_mm * 2 ** len(levels) > LARGEST_MM:
             return levels[::-1]
         levels.append(factors)
+
+
+def models_of(stages: Sequence[Stage]) -> tuple[Model, ...]:
+    """Return the models of a schedule, each once, in their order."""
+    return tuple(dict.fromkeys(stage.model for stage in stages if stage.model is not None))
 
 
 def stages_of(

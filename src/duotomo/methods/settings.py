@@ -8,7 +8,7 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.methods.level import FINEST, Basis
 from duotomo.methods.priors import NO_PRIORS, Priors
-from duotomo.methods.schedule import LADDER, Stage, check_counts, stages_of
+from duotomo.methods.schedule import LADDER, Stage, check_counts, models_of, stages_of
 from duotomo.methods.study import Study
 from duotomo.transforms import Affine, BSpline, Model
 
@@ -144,7 +144,7 @@ class Settings:
         """
         stiff = cls.for_study(study, Affine, solver=solver, priors=priors, n_steps=n_steps)
         # The affine motion comes first in both, with three visits too.
-        through = tuple(dict.fromkeys(stage.model for stage in stiff.stages if stage.model is not None))
+        through = models_of(stiff.stages)
         soft = stages_of(study.grid, BSpline.spaced(AUTOMATIC_MM), through=through, n_steps=n_steps)
         return replace(stiff, stages=soft, stiffer=stiff.stages)
 
