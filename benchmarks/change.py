@@ -4,6 +4,8 @@
     python -m benchmarks.change run --cache cache --out rows --without 200 --with 200 --split judged
     python -m benchmarks.change judge rows --figure change.png --json change.json
     python -m benchmarks.change judge rows --peers rows_elastix     # those of benchmarks.change_peers
+    python -m benchmarks.change run --cache cache --out repeats --repeats 70 --split judged
+    python -m benchmarks.change judge rows --repeats repeats
 
 `run` solves each pair with the defaults and writes rows/CASE.json: the peaks of |z| of each method, the
 findings, and the truth. A case that is there already is not computed again, and several processes can share a
@@ -25,8 +27,9 @@ import numpy as np
 import torch
 
 from benchmarks.change_cases import CaseSpec, ChangeCase, make, plan
-from benchmarks.change_judge import judged
+from benchmarks.change_judge import judged, repeated
 from benchmarks.change_judge_peers import beside
+from benchmarks.change_plan import repeats
 from duotomo.change import Silent, change_of, for_change
 from duotomo.change.finding import Xyz
 from duotomo.change.peaks import Index, peaks
@@ -170,6 +173,7 @@ def main() -> None:
     runs.add_argument("--out", type=Path, required=True)
     runs.add_argument("--without", type=int, default=200)
     runs.add_argument("--with", type=int, default=200, dest="n_with")
+    runs.add_argument("--repeats", type=int, default=0, help="instead: so many of one breast scanned twice")
     runs.add_argument("--split", choices=["development", "judged"])
     runs.add_argument("--voxel-mm", type=float, default=2.0)
     runs.add_argument("--device", default="cpu")
@@ -182,6 +186,7 @@ def main() -> None:
     judges.add_argument(
         "--peers", type=Path, nargs="*", default=[], help="folders of benchmarks.change_peers"
     )
+    judges.add_argument("--repeats", type=Path, help="a folder of `run --repeats`")
     options = parser.parse_args()
     if options.command == "run":
         _run_all(options)
@@ -190,6 +195,8 @@ def main() -> None:
     found = judged(rows)
     for folder in options.peers:
         found |= beside(rows, _read(folder))
+    if options.repeats:
+        found["repeats, with those of the trial"] = repeated([*rows, *_read(options.repeats)])
     print(json.dumps(found, indent=1))
     if options.json:
         options.json.write_text(json.dumps(_finite(found), indent=1))
@@ -214,7 +221,10 @@ def _finite(value: Any) -> Any:
 
 def _run_all(options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
-    specs = plan(2, 2) if options.quick else plan(options.without, options.n_with)
+    if options.repeats:
+        specs = repeats(options.repeats)
+    else:
+        specs = plan(2, 2) if options.quick else plan(options.without, options.n_with)
     voxel_mm = 4.0 if options.quick else options.voxel_mm
     part, parts = (int(one) for one in options.shard.split("/"))
     for number, spec in enumerate(specs):

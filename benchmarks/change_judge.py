@@ -190,6 +190,12 @@ def calibration(rows: Sequence[Row]) -> Row:
     return found
 
 
+def repeated(rows: Sequence[Row]) -> Row:
+    """Return in how many pairs of one breast scanned twice nothing is found at a level of 5 %."""
+    pairs = [row for row in rows if row["kind"] == "none" and row["nuisance"] == "repeat"]
+    return {"pairs": len(pairs), "without a finding at 0.05": sum(n_above(row, 0.05) == 0 for row in pairs)}
+
+
 def n_above(row: Row, nominal: float) -> int:
     """Return how many false findings a row has where so many are to be expected."""
     threshold = threshold_for(nominal, row["litres"])

@@ -65,6 +65,16 @@ def plan(n_without: int, n_with: int, *, anatomies: Sequence[Anatomy] = ANATOMIE
     return specs
 
 
+def repeats(n: int, *, anatomies: Sequence[Anatomy] = ANATOMIES) -> list[CaseSpec]:
+    """Return so many more pairs of one breast scanned twice, beyond those of any plan, in each split."""
+    specs = []
+    for split in ("development", "judged"):
+        mine = [one for one in anatomies if one.split == split]
+        names = [f"{mine[number % len(mine)].name}-none-repeat-more{number}" for number in range(n)]
+        specs += [named(name, anatomies) for name in names]
+    return specs
+
+
 def _deck(rng: np.random.Generator, values: Sequence[Any], n: int) -> list[Any]:
     """Return n values, each equally often, shuffled."""
     first = rng.permutation(len(values))
