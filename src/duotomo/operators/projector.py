@@ -90,9 +90,12 @@ class Projector(LinearOperator):
 
     def transpose(self, y: torch.Tensor) -> torch.Tensor:
         volumes = y.new_empty(y.shape[0], *self.domain)
-        room = y.new_empty(self._room_shape)
+        # A GPU writes the volume faster than it adds to it, and has room for all views at once.
+        together = self._all is not None and y.device.type == "cuda"
+        parts = [self._all] if together and self._all is not None else self._parts
+        room = y.new_empty((self._room_shape[0], max(part.n_pixels for part in parts)))
         for projections, volume in zip(y, volumes, strict=True):
-            for part in self._parts:
+            for part in parts:
                 chosen = projections[part.views.start : part.views.stop]
                 part.backproject(chosen, volume, room, add=part.views.start > 0)
         return volumes

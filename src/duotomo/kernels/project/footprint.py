@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,11 +43,13 @@ class Bands:
 
     lines: (source, target, axis, 8): a footprint's four numbers, then `(P, Q)` for each face: the samples of
     target index o begin on the lines `P + Q o`. Forward, the sources are slices, the targets views, and a
-    pixel's samples are voxels; transposed it is the other way round.
+    pixel's samples are voxels; transposed it is the other way round. prepared: what a back end made of
+    them for a device.
     """
 
     lines: Floats
     transposed: bool
+    prepared: dict[torch.device, Any] = field(default_factory=dict, repr=False)
     _copies: dict[torch.device, torch.Tensor] = field(default_factory=dict, repr=False)
     _reaches: dict[tuple[int, int, int], int] = field(default_factory=dict, repr=False)
 

@@ -1,4 +1,7 @@
-"""The projector on the GPU, in Triton: no atomics, one write per value, the same bits every time.
+"""The projector on the GPU: no atomics, one write per value, the same bits every time.
+
+Wide bands in single precision go to `tensor_cores`, where CUDA C++ can be compiled. All others are served
+here, in Triton.
 
 A program owns a tile of one target and loops over the sources. Along columns it gathers: lanes are
 neighbouring targets, each sums its few samples. Along rows the band of weights, dense inside the tile, is a
@@ -12,6 +15,8 @@ import torch
 import triton
 import triton.language as tl
 
+from duotomo.kernels import cuda
+from duotomo.kernels.project import tensor_cores
 from duotomo.kernels.project.footprint import COLUMNS, ROWS, Bands, Lengths
 
 TILE_COLUMNS = 128
@@ -41,6 +46,11 @@ def accumulate(
     single = source.dtype == torch.float32
     taps = min(bands.reach(COLUMNS, n_targets=target_columns), source.shape[2])
     narrow = taps <= NARROW_TAPS or not single
+    if not narrow and cuda.serves(source.device):
+        found = tensor_cores.prepared(bands, (target_rows, target_columns), source.device)
+        if found is not None:
+            tensor_cores.accumulate(source, target, found, add=add, lengths_sq=lengths_sq)
+            return
     tile_rows = 16 if narrow else 32
     tile_columns = TILE_COLUMNS if single else TILE_COLUMNS // 2
     # As many target rows as can be made from tile_rows source rows; one, if it needs more than that.
