@@ -130,11 +130,8 @@ def run_case(
 def task(case: str) -> Task:
     """Return a case: random volume and projections, and a solid with its exact line integrals."""
     grid, acquisition = CASES[case]
-    generator = np.random.default_rng(0)
-    x, y = (
-        torch.from_numpy(generator.standard_normal(shape, dtype=np.float32))
-        for shape in (grid.shape, acquisition.shape)
-    )
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(shape, generator=generator) for shape in (grid.shape, acquisition.shape))
     solid = solid_for(case)
     voxels = torch.from_numpy(solid.voxels(grid, dtype=np.float32))
     exact = torch.from_numpy(line_integrals(solid, acquisition))

@@ -19,7 +19,6 @@ from benchmarks.contest import Entrant
 from benchmarks.rows import Row, print_header, print_rows, write_rows
 from benchmarks.timing import machine
 
-ENTRANTS: dict[str, Entrant] = {**projector.PROGRAMS, **warp.PROGRAMS}
 PACKAGES = ("duotomo", "torch", "itk-rtk", "SimpleITK", "astra-toolbox", "leapct")
 
 
@@ -51,7 +50,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     lists = {
         "--devices": (["cpu", *gpu], "default: the CPU and, where there is one, the GPU"),
         "--cases": ([*CASES, *WARPS], f"default: all, {' and '.join(FOR_A_GPU)} on a GPU only"),
-        "--programs": (list(ENTRANTS), "default: whatever is installed"),
+        "--programs": (list(entrants()), "default: whatever is installed"),
     }
     for name, (known, words) in lists.items():
         parser.add_argument(name, type=_words, help=f"some of {','.join(known)}; {words}")
@@ -71,7 +70,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         if unknown := sorted(set(asked or ()) - set(known)):
             parser.error(f"{name}: expected some of {known}; got {unknown}")
     options.devices = options.devices or lists["--devices"][0]
-    options.programs = options.programs or list(ENTRANTS)
+    options.programs = options.programs or list(entrants())
     return options
 
 
@@ -104,11 +103,16 @@ def run(case: str, device: str, options: argparse.Namespace) -> list[Row]:
 def left_out(options: argparse.Namespace) -> dict[str, str]:
     """Return the programs that can run on none of the devices, and why."""
     reasons = {}
-    for name, entrant in ENTRANTS.items():
+    for name, entrant in entrants().items():
         states = [entrant.available(device) for device in options.devices]
         if name in options.programs and not any(states):
             reasons[name] = str(states[-1])
     return reasons
+
+
+def entrants() -> dict[str, Entrant]:
+    """Return all programs, of projectors and of warps."""
+    return {**projector.PROGRAMS, **warp.PROGRAMS}
 
 
 def versions() -> dict[str, str]:
