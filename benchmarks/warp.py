@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from benchmarks import warp_memory
 from benchmarks.cases import WARPS, warp
-from benchmarks.contest import Entrant, Run, Task, contest
+from benchmarks.contest import Entrant, Run, Task, contest, host
 from benchmarks.peers import grid_sample, simpleitk
 from benchmarks.peers.available import Available, everywhere
 from benchmarks.rows import Row, print_header, print_rows, print_table, write_rows
@@ -191,16 +191,17 @@ def run_transform(
         for program in names
         if PROGRAMS[program].available(device)
     }
-    given = task(name, transform, params, n_calls=IN_A_ROW if device == "cuda" else 1)
+    given = task(name, transform, params, device)
     return contest(given, programs, device=device, repeats=repeats, limit_s=limit_s)
 
 
-def task(name: str, transform: Transform, params: torch.Tensor, *, n_calls: int) -> Task:
-    """Return a transform's task; what is expected is duotomo's in float64, on the CPU."""
+def task(name: str, transform: Transform, params: torch.Tensor, device: str) -> Task:
+    """Return a transform's task; what is expected is duotomo's in float64, on the same device."""
     shape = transform.grid.shape
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randn(shape, generator=generator) for _ in range(2))
     volume, image = (smooth(shape, seed) for seed in (1, 2))
+    exact_volume, exact_image = (array.to(device, torch.float64) for array in (volume, image))
     operator = transform.warp(params)
     return Task(
         name=name,
@@ -208,14 +209,14 @@ def task(name: str, transform: Transform, params: torch.Tensor, *, n_calls: int)
         y=y,
         judged=(volume, image),
         expected={
-            "forward": operator(volume.double()),
-            "adjoint": operator.adjoint(image.double()),
-            "parameter-gradient": transform.vjp(params, volume.double(), image.double()),
+            "forward": host(operator(exact_volume)),
+            "adjoint": host(operator.adjoint(exact_image)),
+            "parameter-gradient": host(transform.vjp(params, exact_volume, exact_image)),
         },
         # Those that are read from well inside the volume.
-        inside=operator(torch.ones(shape)) > 1 - 1e-4,
+        inside=host(operator(torch.ones_like(exact_volume))) > 1 - 1e-4,
         largest_error=LARGEST_ERROR,
-        n_calls=n_calls,
+        n_calls=IN_A_ROW if device == "cuda" else 1,
     )
 
 
