@@ -93,8 +93,7 @@ dist: $(DEV) $(VIEWER) ## build a wheel and an sdist into dist
 	@$(BIN)/python -m build --no-isolation
 
 bench: $(DEV) ## time the projector and the warps beside their peers
-	@$(BIN)/python -m benchmarks.projector
-	@$(BIN)/python -m benchmarks.warp
+	@$(BIN)/python -m benchmarks.peers
 
 evidence: $(DEV) ## run every test on third-party data, and the slow tests (minutes)
 	@$(BIN)/python -m pytest -rA -m "slow or not slow" tests/evidence

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from math import cos, radians, sin
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.phantoms import Ellipsoid, EllipticCylinder
@@ -48,7 +51,14 @@ CASES: dict[str, tuple[VolumeGrid, Acquisition]] = {
         grid((60, 1000, 2000), (1.0, 0.1, 0.1)),
         sweep(n_views=15, detector_shape=(1300, 2400), pixel_mm=0.1),
     ),
+    # As many voxels, for programs that know no slabs.
+    "cubes": (
+        grid((60, 1000, 2000), (0.1, 0.1, 0.1)),
+        sweep(n_views=15, detector_shape=(1300, 2400), pixel_mm=0.1),
+    ),
 }
+FOR_A_GPU = ("clinical", "cubes")
+"""Cases that take most programs minutes on a CPU."""
 
 # One field of 60 x 100 x 60 mm (x, y, z) in slabs and in cubes, seen by one scan.
 SLAB_ACCURACY: dict[str, VolumeGrid] = {
@@ -62,6 +72,12 @@ def solid_for(name: str) -> Ellipsoid | EllipticCylinder:
     """Return the solid that a case is judged on."""
     volume_grid, _ = CASES[name]
     return slab_cylinder(volume_grid) if name == "clinical" else ellipsoid(volume_grid)
+
+
+def line_integrals(solid: Ellipsoid | EllipticCylinder, acquisition: Acquisition) -> NDArray[np.float64]:
+    """Return a solid's exact line integrals, averaged over each pixel, (view, v, u); views in parallel."""
+    with ThreadPoolExecutor() as pool:
+        return np.concatenate(list(pool.map(solid.line_integrals, acquisition)))
 
 
 def ellipsoid(volume_grid: VolumeGrid) -> Ellipsoid:

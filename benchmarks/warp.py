@@ -1,91 +1,151 @@
-"""Time duotomo's warps beside their peers: `python -m benchmarks.warp`.
+"""Time and judge duotomo's warps beside their peers: `python -m benchmarks.warp`.
 
-Every program computes the same: that is checked before anything is timed. duotomo's calls are timed whole, as
-a user makes them: parameters to map, checks, kernel. The peers get a head start: SimpleITK has its images and
-its transform ready, and the backward passes of `grid_sample` have their grid and their forward pass.
+Every program computes the same: one that differs from duotomo in float64 by more than rounding explains gets
+no time. duotomo's calls are timed whole, as a user makes them: parameters to map, checks, kernel. The peers
+get a head start: SimpleITK has its images and its transform ready, and the backward passes of `grid_sample`
+have their grid and their forward pass.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch.nn import functional
 
 from benchmarks import warp_memory
 from benchmarks.cases import WARPS, warp
+from benchmarks.contest import Entrant, Run, Task, contest, host
 from benchmarks.peers import grid_sample, simpleitk
-from benchmarks.projector import machine, print_table, time_in_turns
+from benchmarks.peers.available import Available, everywhere
+from benchmarks.rows import Row, print_header, print_rows, print_table, write_rows
+from benchmarks.timing import machine, thread_count
 from duotomo.transforms import Transform
 
-LARGEST_DIFFERENCE = 1e-4
-"""Of two programs, relative, in the Euclidean norm. Single precision explains a third of it on 500 voxels."""
+LARGEST_ERROR = 5e-3
+"""Relative, in the Euclidean norm. A peer that sums 22 million products in single precision is 1.4e-3 off."""
 
 IN_A_ROW = 10
 """Calls per time on a GPU, which can work on one while the host prepares the next, as in an iteration."""
 
+SHAPE, CONTROL = (511, 208, 208), (16, 16, 16)
 
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """What one program does for one operation.
-
-    call: what is timed. read: turns what `call` returns into duotomo's terms. inside: whether to compare only
-    voxels that are read from well inside the volume.
-    """
-
-    call: Callable[[], Any]
-    read: Callable[[Any], torch.Tensor] = torch.as_tensor
-    inside: bool = False
+Shape = tuple[int, int, int]
 
 
-Runs = dict[str, dict[str, Run]]
-"""By operation and program. duotomo comes first."""
+class Duotomo:
+    """duotomo on a device."""
+
+    def __init__(self, transform: Transform, params: torch.Tensor, device: str) -> None:
+        self._transform, self._params, self._device = transform, params, device
+
+    def runs(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, Run]:
+        transform, params, volume, image = (
+            self._transform,
+            self._params,
+            x.to(self._device),
+            y.to(self._device),
+        )
+        return {
+            "forward": Run(call=lambda: transform.warp(params)(volume)),
+            "adjoint": Run(call=lambda: transform.warp(params).adjoint(image)),
+            "parameter-gradient": Run(call=lambda: transform.vjp(params, volume, image)),
+        }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One operation of one program on one transform."""
+class DuotomoDeterministic(Duotomo):
+    """duotomo where PyTorch is asked for results that never vary: on a GPU, another adjoint."""
 
-    transform: str
-    operation: str
-    program: str
-    seconds: float
+    def runs(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, Run]:
+        adjoint_call: Callable[[], torch.Tensor] = super().runs(x, y)["adjoint"].call
+
+        def adjoint() -> torch.Tensor:
+            with deterministic():
+                return adjoint_call()
+
+        return {"adjoint": Run(call=adjoint)}
+
+
+class GridSample:
+    """PyTorch's `grid_sample` and its automatic derivatives."""
+
+    def __init__(self, transform: Transform, params: torch.Tensor, device: str) -> None:
+        self._peer, self._device = grid_sample.make(transform, params, device), device
+
+    def runs(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, Run]:
+        volume, image = x.to(self._device), y.to(self._device)
+        return {
+            "forward": Run(call=partial(self._peer.forward, volume)),
+            "adjoint": Run(call=self._peer.adjoint(volume, image)),
+            "parameter-gradient": Run(call=self._peer.gradient(volume, image), read=self._peer.in_params),
+        }
+
+
+class SimpleItk:
+    """SimpleITK's resampling."""
+
+    def __init__(self, transform: Transform, params: torch.Tensor, device: str) -> None:
+        self._peer = simpleitk.SimpleItk(transform, params, n_threads=torch.get_num_threads())
+
+    def runs(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, Run]:
+        call = partial(self._peer.forward, self._peer.image(x.numpy()))
+        return {"forward": Run(call=call, read=self._read, inside=True)}
+
+    def _read(self, image: object) -> torch.Tensor:
+        return torch.from_numpy(self._peer.array(image))
+
+
+def on_a_gpu(device: str) -> Available:
+    """Return that a program is of interest on a GPU only."""
+    return Available() if device == "cuda" else Available("duotomo never varies on a CPU")
+
+
+PROGRAMS = {
+    "duotomo": Entrant(everywhere, Duotomo),
+    "duotomo-deterministic": Entrant(on_a_gpu, DuotomoDeterministic),
+    "grid_sample": Entrant(everywhere, GridSample),
+    "simpleitk": Entrant(simpleitk.available, SimpleItk),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its tables."""
     options = parse(arguments)
-    kind = "median" if options.device == "cuda" else "best"
-    threads = "" if options.device == "cuda" else f"; {options.threads} threads"
+    where, device = machine(options.device), options.device
+    threads = "" if device == "cuda" else f"; {options.threads} threads"
     print(
-        f"{machine(options.device)}{threads}; float32; volume (z, y, x) = {options.shape}, "
-        f"control points {options.control}; {kind} of {options.repeats}",
+        f"{where}{threads}; float32; volume (z, y, x) = {options.shape}, control points {options.control}; "
+        f"{options.repeats} repeats",
         flush=True,
     )
-    if options.device == "cpu" and not simpleitk.available():
-        print("SimpleITK is not installed, so it is left out.")
+    if device == "cpu" and not (state := simpleitk.available()):
+        print(f"{state}, so it is left out.")
+    print_header("Warp")
+    rows: list[Row] = []
     with thread_count(options.threads):
-        rows = [row for name in WARPS for row in run_transform(name, options)]
-    print_times(rows, options.device)
+        for name in WARPS:
+            found = run_transform(
+                name, list(PROGRAMS), options.shape, options.control, device=device, repeats=options.repeats
+            )
+            print_rows(found)
+            rows += found
     print_speeds(rows)
     if options.memory:
         print_memory(options)
     if options.json is not None:
-        options.json.write_text(json.dumps([vars(row) for row in rows], indent=2) + "\n")
+        write_rows(options.json, rows, {"machines": {device: where}})
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.warp", description=__doc__)
-    parser.add_argument("--shape", type=triple, default=(511, 208, 208), help="voxels z,y,x")
-    parser.add_argument("--control", type=triple, default=(16, 16, 16), help="control points z,y,x")
+    parser.add_argument("--shape", type=triple, default=SHAPE, help="voxels z,y,x")
+    parser.add_argument("--control", type=triple, default=CONTROL, help="control points z,y,x")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--repeats", type=int, help="runs after warm-up; default 5 (GPU: 20)")
     parser.add_argument("--threads", type=int, default=2, help="for every program on the CPU; default 2")
@@ -96,25 +156,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def triple(text: str) -> tuple[int, int, int]:
+def triple(text: str) -> Shape:
     """Return three counts out of text such as '511,208,208'."""
     z, y, x = (int(word) for word in text.split(","))
     return z, y, x
-
-
-@contextmanager
-def thread_count(n_threads: int) -> Iterator[None]:
-    """Give PyTorch and Numba this many threads each."""
-    import numba
-
-    before = torch.get_num_threads(), numba.get_num_threads()
-    torch.set_num_threads(n_threads)
-    numba.set_num_threads(n_threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before[0])
-        numba.set_num_threads(before[1])
 
 
 @contextmanager
@@ -129,33 +174,53 @@ def deterministic() -> Iterator[None]:
         torch.use_deterministic_algorithms(before, warn_only=warn_only)
 
 
-def run_transform(name: str, options: argparse.Namespace) -> list[Row]:
-    """Check that all programs agree on a transform, then time them in turns."""
-    transform, params = warp(name, options.shape, options.control)
-    volume, image = (smooth(options.shape, seed).to(options.device) for seed in (1, 2))
-    runs = make_runs(transform, params, volume, image, options)
-    inside = transform.warp(params)(torch.ones_like(volume)) > 1 - 1e-4
-    check_agreement(name, runs, inside.cpu())
-    rows = []
-    for operation, programs in runs.items():
-        n_calls = IN_A_ROW if options.device == "cuda" else 1
-        calls = {program: in_a_row(run.call, n_calls) for program, run in programs.items()}
-        for program, seconds in time_in_turns(calls, options.device, options.repeats).items():
-            rows.append(Row(transform=name, operation=operation, program=program, seconds=seconds / n_calls))
-    return rows
+def run_transform(
+    name: str,
+    names: Sequence[str],
+    shape: Shape = SHAPE,
+    control_shape: Shape = CONTROL,
+    *,
+    device: str,
+    repeats: int,
+    limit_s: float = inf,
+) -> list[Row]:
+    """Judge and time, of the programs named, those that can run, on one transform."""
+    transform, params = warp(name, shape, control_shape)
+    programs = {
+        program: partial(PROGRAMS[program].make, transform, params, device)
+        for program in names
+        if PROGRAMS[program].available(device)
+    }
+    given = task(name, transform, params, device)
+    return contest(given, programs, device=device, repeats=repeats, limit_s=limit_s)
 
 
-def in_a_row(call: Callable[[], Any], n_calls: int) -> Callable[[], None]:
-    """Return what makes a call several times."""
+def task(name: str, transform: Transform, params: torch.Tensor, device: str) -> Task:
+    """Return a transform's task; what is expected is duotomo's in float64, on the same device."""
+    shape = transform.grid.shape
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(shape, generator=generator) for _ in range(2))
+    volume, image = (smooth(shape, seed) for seed in (1, 2))
+    exact_volume, exact_image = (array.to(device, torch.float64) for array in (volume, image))
+    operator = transform.warp(params)
+    return Task(
+        name=name,
+        x=x,
+        y=y,
+        judged=(volume, image),
+        expected={
+            "forward": host(operator(exact_volume)),
+            "adjoint": host(operator.adjoint(exact_image)),
+            "parameter-gradient": host(transform.vjp(params, exact_volume, exact_image)),
+        },
+        # Those that are read from well inside the volume.
+        inside=host(operator(torch.ones_like(exact_volume))) > 1 - 1e-4,
+        largest_error=LARGEST_ERROR,
+        n_calls=IN_A_ROW if device == "cuda" else 1,
+    )
 
-    def calls() -> None:
-        for _ in range(n_calls):
-            call()
 
-    return calls
-
-
-def smooth(shape: tuple[int, int, int], seed: int) -> torch.Tensor:
+def smooth(shape: Shape, seed: int) -> torch.Tensor:
     """Return random blobs, (z, y, x), float32.
 
     Smooth, so that programs whose places differ by rounding read the same slopes from different voxels.
@@ -164,97 +229,18 @@ def smooth(shape: tuple[int, int, int], seed: int) -> torch.Tensor:
     return functional.interpolate(blobs, shape, mode="trilinear", align_corners=True)[0, 0]
 
 
-def make_runs(
-    transform: Transform,
-    params: torch.Tensor,
-    volume: torch.Tensor,
-    image: torch.Tensor,
-    options: argparse.Namespace,
-) -> Runs:
-    """Return what to time."""
-
-    def adjoint() -> torch.Tensor:
-        return transform.warp(params).adjoint(image)
-
-    def deterministic_adjoint() -> torch.Tensor:
-        with deterministic():
-            return adjoint()
-
-    peer = grid_sample.make(transform, params, options.device)
-    runs: Runs = {
-        "forward": {
-            "duotomo": Run(call=lambda: transform.warp(params)(volume)),
-            "grid_sample": Run(call=partial(peer.forward, volume)),
-        },
-        "adjoint": {
-            "duotomo": Run(call=adjoint),
-            "grid_sample": Run(call=peer.adjoint(volume, image)),
-        },
-        "parameter-gradient": {
-            "duotomo": Run(call=lambda: transform.vjp(params, volume, image)),
-            "grid_sample": Run(call=peer.gradient(volume, image), read=peer.in_params),
-        },
-    }
-    if options.device == "cuda":
-        runs["adjoint"]["duotomo-deterministic"] = Run(call=deterministic_adjoint)
-    elif simpleitk.available():
-        itk = simpleitk.SimpleItk(transform, params, n_threads=options.threads)
-        call = partial(itk.forward, itk.image(volume.numpy()))
-        runs["forward"]["simpleitk"] = Run(
-            call=call, read=lambda result: torch.from_numpy(itk.array(result)), inside=True
-        )
-    return runs
-
-
-def check_agreement(name: str, runs: Runs, inside: torch.Tensor) -> None:
-    """Print how far every program is from duotomo; exit if one is farther than rounding explains."""
-    for operation, programs in runs.items():
-        results = {program: run.read(run.call()).cpu() for program, run in programs.items()}
-        expected = results.pop("duotomo")
-        for program, result in results.items():
-            where = inside if programs[program].inside else ...
-            difference = relative_difference(result[where], expected[where])
-            print(f"{name} {operation}: {program} differs by {difference:.1e}", flush=True)
-            if not difference < LARGEST_DIFFERENCE:
-                raise SystemExit(
-                    f"benchmarks.warp: expected {program} and duotomo to agree on {name} {operation} to "
-                    f"{LARGEST_DIFFERENCE:.0e}; got {difference:.1e}. They do not compute the same, so there "
-                    f"are no times to compare. Correct the program that is wrong."
-                )
-
-
-def relative_difference(got: torch.Tensor, expected: torch.Tensor) -> float:
-    """Return |got - expected| / |expected|, summed in float64."""
-    apart = torch.linalg.vector_norm(got - expected, dtype=torch.float64)
-    return float(apart / torch.linalg.vector_norm(expected, dtype=torch.float64))
-
-
-def print_times(rows: Sequence[Row], device: str) -> None:
-    """Print one line for each row."""
-    unit, factor = ("ms", 1e3) if device == "cuda" else ("seconds", 1.0)
-    own = {(row.transform, row.operation): row.seconds for row in rows if row.program == "duotomo"}
-    lines = [
-        (
-            row.transform,
-            row.operation,
-            row.program,
-            f"{row.seconds * factor:.4f}",
-            f"{row.seconds / own[row.transform, row.operation]:.2f}",
-        )
-        for row in rows
-    ]
-    print_table("Warp", ("transform", "operation", "program", unit, "ratio to duotomo"), lines)
-
-
 def print_speeds(rows: Sequence[Row]) -> None:
     """Print how duotomo compares with the fastest peer of each operation."""
     print()
-    for own in (row for row in rows if row.program == "duotomo"):
-        same = [r for r in rows if (r.transform, r.operation) == (own.transform, own.operation)]
-        peer = min((r for r in same if not r.program.startswith("duotomo")), key=lambda r: r.seconds)
-        ratio = peer.seconds / own.seconds
+    for own in (row for row in rows if row.program == "duotomo" and row.best_ms is not None):
+        same = [r for r in rows if (r.case, r.operation) == (own.case, own.operation)]
+        peers = {r.program: r.best_ms for r in same if not r.program.startswith("duotomo") and r.best_ms}
+        if not peers or own.best_ms is None:
+            continue
+        fastest = min(peers, key=lambda program: peers[program])
+        ratio = peers[fastest] / own.best_ms
         words = f"{ratio:.2f} x faster" if ratio >= 1 else f"{1 / ratio:.2f} x slower"
-        print(f"{own.transform} {own.operation}: duotomo is {words} than the fastest peer ({peer.program})")
+        print(f"{own.case} {own.operation}: duotomo is {words} than the fastest peer ({fastest})")
 
 
 def print_memory(options: argparse.Namespace) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from importlib.metadata import PackageNotFoundError, distribution
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from benchmarks.peers.available import Available, installed
 
 if TYPE_CHECKING:
     from duotomo.geometry import Acquisition, VolumeGrid
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
 Array = NDArray[np.float32]
 
 
-def available() -> bool:
-    """Whether RTK's Python package can be imported."""
+def available(device: str = "cpu") -> Available:
+    """Return whether RTK can run on a device."""
+    if device != "cpu":
+        return Available("RTK's wheels project on a CPU only")
     try:
         distribution("itk-rtk")
     except PackageNotFoundError:
-        return False
-    return find_spec("itk") is not None
+        return Available("RTK is not installed (no package itk-rtk)")
+    return installed("itk", "ITK")
 
 
 class RtkJoseph:

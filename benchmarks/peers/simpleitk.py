@@ -7,20 +7,22 @@ up to the box's faces where duotomo fades to zero, so the two agree inside only.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.peers.available import Available, installed
 from duotomo.geometry import VolumeGrid
 from duotomo.transforms import Affine, BSpline, Transform
 
 
-def available() -> bool:
-    """Whether SimpleITK can be imported."""
-    return find_spec("SimpleITK") is not None
+def available(device: str = "cpu") -> Available:
+    """Return whether SimpleITK can run on a device."""
+    if device != "cpu":
+        return Available("SimpleITK resamples on a CPU only")
+    return installed("SimpleITK", "SimpleITK")
 
 
 class SimpleItk:
