@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 
 import numpy as np
@@ -86,6 +87,11 @@ def test_a_window_holds_all_that_its_tile_sees(seed: int, transposed: bool, shap
 
 def test_the_source_compiles() -> None:
     core = pytest.importorskip("cuda.core", reason="needs the extra gpu")
+    pathfinder = importlib.import_module("cuda.pathfinder")
+    try:
+        pathfinder.load_nvidia_dynamic_lib("nvrtc")
+    except pathfinder.DynamicLibNotFoundError:
+        pytest.skip("needs NVRTC, CUDA's compiler")
     macros = {"STEPS": 2, "WARPS": 8, "TILES": 7, "COLUMN_TAPS": 12, "ROW_TAPS": 4}
     macros |= {"ROW_CHUNKS": 2, "ROW_STEP": 14, "BLOCKS": 3}
     for arch in ("sm_80", "sm_90"):
