@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DISTRIBUTIONS = packages_distributions()
 """The distributions that bring a module, of all that are installed."""
 
-OPTIONAL = {"triton": "a GPU's PyTorch brings it", "pylops": "the extra peers"}
+OPTIONAL = {"triton": "a GPU's PyTorch brings it", "pylops": "the extra peers", "cuda": "the extra gpu"}
 """Modules that the package does without, and says so where they are missing."""
 
 NAMES_A_MODULE = {"import_module", "find_spec", "library", "_library", "scipy_part"}
