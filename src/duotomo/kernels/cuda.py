@@ -45,9 +45,9 @@ def kernel(source: Path, name: str, macros: Macros, device: torch.device) -> Any
         with FileStreamProgramCache() as kept:
             function = program.compile("cubin", cache=kept).get_kernel(name)
     except Exception as error:
-        # A folder that cannot be written, or a broken file in it.
-        warnings.warn(f"duotomo: compiled kernels are not kept on disk: {error}", stacklevel=2)
+        # A folder that cannot be written, or a broken file in it; if it is the source, this fails too.
         function = program.compile("cubin").get_kernel(name)
+        warnings.warn(f"duotomo: compiled kernels are not kept on disk: {error}", stacklevel=2)
     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     (status,) = driver.cuKernelSetAttribute(attribute, shared_bytes(device), function.handle, device.index)
     if status != driver.CUresult.CUDA_SUCCESS:
