@@ -79,7 +79,7 @@ def show_change(talk: Talk, change: Change) -> None:
     from duotomo.io.change_files import silent_rows
 
     if change.reason:
-        typer.echo(f"Warning: nothing is said of what changed. {change.reason}", err=True)
+        talk.warn(f"Warning: nothing is said of what changed. {change.reason}")
     elif not change.findings:
         talk.say(f"No findings: no place changed with |z| of {change.threshold:.3g} or more")
     else:

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from duotomo.cli._flatten import Fields
+from duotomo.cli._log import LOG
 from duotomo.errors import shown
 from duotomo.io.agreement import Allowed
 from duotomo.io.scan_options import ScanOptions
@@ -124,7 +126,10 @@ class Deidentifying:
 
 VolumeVoxel = Annotated[
     tuple[float, float, float] | None,
-    typer.Option("--voxel", help="FRAMES,ROWS,COLUMNS in mm, of a DICOM volume that does not say them."),
+    typer.Option(
+        "--voxel",
+        help="FRAMES,ROWS,COLUMNS in mm, or one number, of a DICOM volume that does not say them.",
+    ),
 ]
 
 
@@ -136,6 +141,12 @@ class Talk:
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")
     ] = False
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="Append all that is said, and what libraries warn of, to a file. It names no patient."
+        ),
+    ] = None
 
     @functools.cached_property
     def console(self) -> Console:
@@ -146,19 +157,30 @@ class Talk:
 
     def progress(self, text: str) -> None:
         """Say what is being done."""
+        LOG.info(shown(text))
         self.console.print(shown(text))
 
     def say(self, text: str) -> None:
         """Say what came out; with --json, beside the progress."""
         if self.as_json:
             self.progress(text)
-        elif not self.quiet:
+            return
+        LOG.info(shown(text))
+        if not self.quiet:
             typer.echo(shown(text))
+
+    def warn(self, text: str, *, red: bool = False) -> None:
+        """Say on standard error what nobody should miss, even with --quiet."""
+        LOG.warning(shown(text))
+        typer.secho(shown(text), err=True, fg=typer.colors.RED if red else None)
 
     def show(self, drawn: Any) -> None:
         """Show what Rich draws, where `say` would say it."""
         from rich.console import Console
 
+        with Console(file=StringIO(), width=200, highlight=False, markup=False) as unseen:
+            unseen.print(drawn)
+            LOG.info(unseen.file.getvalue())  # type: ignore[attr-defined]
         if self.as_json:
             self.console.print(drawn)
         elif not self.quiet:

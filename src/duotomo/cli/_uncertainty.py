@@ -64,7 +64,7 @@ def how_sure(
     if not run.has_memory(cost.n_bytes):
         # The run is not lost for it.
         words += " of memory, which is not there or not allowed: left out"
-        typer.echo(f"Warning: {words}", err=True) if asked else talk.progress(words)
+        talk.warn(f"Warning: {words}") if asked else talk.progress(words)
         return result
     if not asked and run.device == "cpu" and not cost.is_affordable:
         talk.progress(f"{words}: left out, ask for it with --uncertainty")
