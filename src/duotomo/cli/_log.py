@@ -42,7 +42,7 @@ _NOT_TOLD = "(not written: it may name a patient)"
 
 @contextmanager
 def quiet_libraries(command: str, options: Mapping[str, Any]) -> Iterator[None]:
-    """Keep what libraries print off the terminal while a command runs, and write it to --log, if there is one.
+    """Keep what libraries print off the terminal while a command runs, and write it to --log, if given.
 
     A command that another one runs writes to the log of the outer one.
     """
@@ -100,16 +100,16 @@ class _LogFile(logging.FileHandler):
         make_folder("log", path.parent, choice="`log`")
         self._nameless = nameless
         try:
-            with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="utf-8") as file:
+            with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
                 head = file.read(len(HEAD))
                 if not head:
-                    file.write(f"{HEAD}\n")
-        except (OSError, UnicodeDecodeError) as error:
+                    file.write(f"{HEAD}\n".encode())
+        except OSError as error:
             raise FileError(
-                f"log: expected a file that can be written to at {path}; got: {reason(error)}. Choose another "
-                f"`log`."
+                f"log: expected a file that can be written to at {path}; got: {reason(error)}. Choose "
+                f"another `log`."
             ) from error
-        if head and head != HEAD:
+        if head and head != HEAD.encode():
             raise FileError(
                 f"log: expected a new file, or a log of duotomo, at {path}; got another file. Choose another "
                 f"`log`: nothing was written."
@@ -185,7 +185,7 @@ def _header(command: str, options: Mapping[str, Any]) -> Iterator[str]:
     for name, value in sorted(options.items()):
         if name == "context" or value in (None, (), [], False):
             continue
-        yield f"{name} = {_NOT_TOLD if name in (*NAMED, *OUT) else value}"
+        yield f"{name} = {_NOT_TOLD if name in (*NAMED, *OUT) else getattr(value, 'value', value)}"
 
 
 def _log_warning(

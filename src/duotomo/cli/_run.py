@@ -13,8 +13,8 @@ import typer
 
 from duotomo.cli._change import change_json, show_change
 from duotomo.cli._errors import DONE, NOT_TRUSTED, as_options
-from duotomo.cli._memory import check_memory, fits
-from duotomo.cli._options import Computing, Deidentifying, Talk
+from duotomo.cli._memory import GB, available_bytes, check_memory, fits
+from duotomo.cli._options import AUTO, Computing, Deidentifying, Talk
 from duotomo.cli._settings_file import load_settings, settings_text
 from duotomo.io.agreement import Agreement, Allowed
 from duotomo.io.result_format import PAGE, PICTURE, SETTINGS, ResultFormat
@@ -74,7 +74,7 @@ class Run:
         from duotomo.errors import DuotomoError
         from duotomo.io.result_files import check_libraries
 
-        self.out, self.device, self._talk, self._saving = saving.out, computing.device.value, talk, saving
+        self.out, self._talk, self._saving = saving.out, talk, saving
         self.formats = (*saving.formats, *((ResultFormat.DICOM,) if saving.dicom else ()))
         self._context, self._command = context, str(context.command.name)
         self._pseudonyms = saving.pseudonyms()
@@ -83,8 +83,33 @@ class Run:
                 "expected --deidentify or --keep-paths; got both, and a file's name may be a patient's. "
                 "Leave one out."
             )
-        computing.prepare()
+        self.device = computing.prepare(talk)
+        self._automatic = computing.device == AUTO
         check_libraries(self.formats)
+
+    @property
+    def first_device(self) -> str:
+        """Where data are put until the memory that is needed is known."""
+        return "cpu" if self._automatic else self.device
+
+    def place(self, needed: int) -> str:
+        """Return the device, now that the bytes are known; say it where it was left to the program."""
+        if self._automatic and self.device != "cpu":
+            import torch
+
+            from duotomo.cli._compiling import announce_compiling
+
+            name, available = torch.cuda.get_device_name(), available_bytes(self.device)
+            if needed > available:
+                self.device = "cpu"
+                announce_compiling(self._talk)
+                words = (
+                    f"cpu: the run needs {needed / GB:.3g} GB, and {name} has {available / GB:.3g} GB left"
+                )
+            else:
+                words = f"{self.device}, {name}"
+            self._talk.progress(f"Device {words}")
+        return self.device
 
     def note(self, text: str) -> None:
         """Say what the library remarks, in the words of the command line."""
@@ -169,7 +194,6 @@ class Run:
         which is not needed then unless it diverged. change: what changed between the visits, if computed.
         """
         from duotomo.io import write_result
-
         from duotomo.report.page_words import quality_checks
 
         talk, options = self._talk, _options(self._context, keep_paths=False)
@@ -295,7 +319,7 @@ def grid_words(grid: VolumeGrid) -> str:
 
 
 def _summary(result: Result, quality: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give what a person reads at the end. What to do about a result that is not trusted comes last of all."""
+    """Give what a person reads at the end; what to do where it is not trusted comes last of all."""
     from duotomo.report.page_words import NOTE
 
     yield "status", f"{result.status.value}: {result.reason}"
