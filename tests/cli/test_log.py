@@ -42,7 +42,7 @@ def test_a_run_is_logged_without_its_patient(tmp_path: Path, monkeypatch: pytest
         "translation at 3 mm",
     ):
         assert said in text
-    for said in ("<out>/visit_1.nii.gz", "WARNING", "do not trust this result", "What to do:", "exit code 3"):
+    for said in ("<out>/volume.nii.gz", "WARNING", "do not trust this result", "What to do:", "exit code 3"):
         assert said in text
     assert "Doe" not in text
     assert "Jane" not in text

@@ -21,8 +21,9 @@ def simpleitk() -> Any:
         # From SWIG's own types, on Python 3.12 and later; as an error it would end the process.
         warnings.filterwarnings("ignore", "builtin type .* has no __module__", DeprecationWarning)
         sitk = _library("SimpleITK")
+        base: Any = sitk.LoggerBase
 
-        class ItkWords(sitk.LoggerBase):  # type: ignore[misc]
+        class ItkWords(base):  # type: ignore[misc]
             """Hears all that ITK says, for as long as ITK has it."""
 
             def DisplayText(self, text: str) -> None:
