@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import duotomo as package
 from duotomo.cli import COMMANDS, main
 from duotomo.cli._errors import DEBUG, guarded, translated
-from duotomo.cli._options import Computing, Device, Talk, use_threads
+from duotomo.cli._options import Computing, Talk, use_threads
 from duotomo.errors import DeviceError, DuotomoError
 
 
@@ -152,16 +152,42 @@ def test_talk_goes_where_it_should(capsys: pytest.CaptureFixture[str]) -> None:
         assert tuple(capsys.readouterr()) == (out, err)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
-def test_a_missing_device_is_said() -> None:
-    with pytest.raises(DeviceError, match="no CUDA device is available here"):
-        Computing(device=Device.CUDA).prepare()
+@pytest.mark.parametrize(
+    ("device", "n_devices", "message"),
+    [
+        ("cuda", 0, "expected a CUDA device for --device cuda; got: no CUDA device is available here"),
+        ("cuda:1", 0, "expected a CUDA device for --device cuda:1; .* Use --device cpu, or auto"),
+        ("cuda:1", 1, "expected a CUDA device that is there, cuda:0, for --device; got cuda:1"),
+        ("cuda:4", 4, "expected a CUDA device that is there, cuda:0 to cuda:3, for --device; got cuda:4"),
+        ("gpu", 1, "expected auto, cpu, cuda or cuda:1 for --device; got 'gpu'"),
+        ("cpu:1", 1, "expected auto, cpu, cuda or cuda:1"),
+        ("cuda:", 1, "expected auto, cpu, cuda or cuda:1"),
+        ("cuda:-1", 1, "expected auto, cpu, cuda or cuda:1"),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused(
+    device: str, n_devices: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: n_devices > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_devices)
+    with pytest.raises(DeviceError, match=message):
+        Computing(device=device).prepare(Talk())
+
+
+@pytest.mark.parametrize(("device", "found"), [("auto", "cuda"), ("cuda:1", "cuda:1"), ("cpu", "cpu")])
+def test_a_device_that_is_there_is_taken(device: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    current: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", current.append)
+    assert Computing(device=device).prepare(Talk()) == found
+    assert current == [found] * (found != "cpu")
 
 
 def test_threads_and_seed_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
     try:
-        Computing(threads=1, seed=7).prepare()
+        Computing(threads=1, seed=7).prepare(Talk())
         assert torch.get_num_threads() == 1
         assert torch.initial_seed() == 7
         monkeypatch.delitem(sys.modules, "numba", raising=False)

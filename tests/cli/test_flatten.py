@@ -188,3 +188,12 @@ def test_docstrings_without_parameters_say_nothing() -> None:
     assert documented(Kind) == {}
     assert documented(Scan)["height_mm"] == "Lengths."
     assert "DuotomoError" not in documented(Scan)
+
+
+def test_one_number_is_the_same_along_all_axes() -> None:
+    assert numbers("3", "--voxel", n=3) == (3.0, 3.0, 3.0)
+    assert numbers("0.1", "--pixel-spacing", n=2) == (0.1, 0.1)
+    with pytest.raises(DuotomoError, match="expected 3 numbers"):
+        numbers("3,1", "--voxel", n=3)
+    with pytest.raises(DuotomoError, match="expected 3 numbers, with commas between them, for --shift"):
+        numbers("3", "--shift", n=3)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
 from duotomo.io.libraries import pydicom
 from duotomo.io.scan import Scan, Values
 from duotomo.io.scan_geometry import MAX_BYTES
+from duotomo.io.scan_hdf5 import write_scan
 from duotomo.transforms import Motion, Rigid
 from tests.cli.commands import duotomo, write_scans
 from tests.cli.tiny import GRID, SCAN, tiny_study
@@ -28,9 +31,9 @@ RIGID = Rigid(GRID)
 TURN = Motion(RIGID, RIGID.params(rotation_deg=(0.0, 5.0, 0.0), translation_mm=(1.0, 2.0, 3.0)))
 
 
-def told(path: Path, *options: object) -> dict[str, object]:
+def told(path: Path, *options: object, code: int = 0) -> dict[str, object]:
     ran = duotomo("info", path, "--json", *options)
-    assert ran.code == 0, ran.err
+    assert ran.code == code, ran.err
     facts = ran.json
     # What a person reads has the same kind first.
     spoken = duotomo("info", path, *options)
@@ -74,15 +77,53 @@ def test_a_scan_is_described(tmp_path: Path) -> None:
 def test_a_scan_without_geometry_is_described_with_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "views.npy"
     np.save(path, scan().projections.numpy())
-    facts = told(path)
+    facts = told(path, code=2)
     assert (facts["kind"], facts["n_views"], facts["detector_shape"]) == ("scan", 7, [20, 32])
     assert "--geometry" in str(facts["missing"])
     assert "--pixel-spacing" in str(facts["missing"])
+    assert "--thickness 50" in str(facts["missing"])
     geometry = tmp_path / "g.json"
     geometry.write_text(SCAN.to_json())
-    found = told(path, "--geometry", geometry)
+    found = told(path, "--geometry", geometry, "--thickness", "50")
     assert "missing" not in found
     assert found["source_height_mm"] == pytest.approx([598.163, 660.0], abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("change", "option", "given"),
+    [
+        ({"thickness_mm": None}, "--thickness 50", ("--thickness", "48")),
+        ({"values": Values.COUNTS}, "--flat-field", ("--flat-field", "1000")),
+        ({"projections": torch.zeros(SCAN.shape)}, "no positive line integral", None),
+    ],
+)
+def test_all_that_joint_will_ask_for_is_said(
+    change: dict[str, Any], option: str, given: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "scan.h5"
+    write_scan(path, replace(scan(), **({"thickness_mm": 48.0} | change)))
+    facts = told(path, code=2)
+    (missing,) = facts["missing"]  # type: ignore[misc]
+    assert option in missing
+    # A computation refuses it for the same, with the same exit code.
+    ran = duotomo("reconstruct", path, "--out", tmp_path / "out")
+    assert ran.code == 2
+    assert option in ran.err
+    if given is not None:
+        assert "missing" not in told(path, *given)
+
+
+def test_visits_are_compared_as_joint_does(tmp_path: Path) -> None:
+    one, two = write_scans(tmp_path)
+    ran = duotomo("info", one, two)
+    assert ran.code == 0
+    assert ran.out.endswith("visits of one breast\nReady for duotomo joint\n")
+    ran = duotomo("info", one, one, "--json")
+    assert ran.code == 2
+    assert "the same scan twice" in ran.json["together"]
+    assert "--allow-same-scan" in ran.json["together"]
+    assert len(ran.json["files"]) == 2
+    assert duotomo("info", one, one, "--allow-same-scan").code == 0
 
 
 def test_an_image_is_a_volume_unless_a_geometry_lies_beside_it(tmp_path: Path) -> None:
@@ -92,9 +133,9 @@ def test_an_image_is_a_volume_unless_a_geometry_lies_beside_it(tmp_path: Path) -
     assert (facts["kind"], facts["shape"], facts["spacing_mm"]) == ("volume", [16, 16, 16], [3.0, 3.0, 3.0])
     (tmp_path / "volume.json").write_text(SCAN.to_json())
     ran = duotomo("info", volume, "--json")
-    assert ran.code == 0
+    assert ran.code == 2
     assert ran.json["kind"] == "scan"
-    assert "as the geometry says; got (16, 16, 16)" in ran.json["missing"]
+    assert "as the geometry says; got (16, 16, 16)" in ran.json["missing"][0]
 
 
 def test_dicom_is_described_without_the_patient(tmp_path: Path) -> None:
@@ -104,7 +145,7 @@ def test_dicom_is_described_without_the_patient(tmp_path: Path) -> None:
     write_spatial_registration(paths["registration"], TURN, fixed=patient())
     kinds = {"scan": "scan", "volume": "volume", "registration": "DICOM registration"}
     for name, path in paths.items():
-        assert told(path)["kind"] == kinds[name]
+        assert told(path, code=2 * (name == "scan"))["kind"] == kinds[name]
         for ran in (duotomo("info", path), duotomo("info", path, "--json")):
             for secret in ("Doe", "Jane", "4711", "1961", "ACC-99"):
                 assert secret not in ran.out + ran.err

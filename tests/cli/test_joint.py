@@ -160,7 +160,8 @@ def test_too_little_memory_is_said_before_the_start(
     monkeypatch.setattr(_memory, "available_bytes", lambda _: 1000)
     code, output = joint(study_path, "--out", tmp_path)
     assert code == 2
-    assert "of memory on cpu; got 1e-06 GB. Free some, or use larger voxels" in output
+    assert "expected 1.1 GB of memory on cpu; got " in output
+    assert "Free some, or use larger voxels" in output
     assert os.listdir(tmp_path) == []
 
 

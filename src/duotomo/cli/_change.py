@@ -11,6 +11,7 @@ from duotomo.cli._options import Talk
 
 if TYPE_CHECKING:
     from duotomo.change import Change, Finding
+    from duotomo.cli._progress import RunProgress
     from duotomo.cli._run import Run
     from duotomo.io import ScannedStudy
     from duotomo.methods import Result, Settings
@@ -43,19 +44,19 @@ def check_change(run: Run, study: ScannedStudy, *, is_simultaneous: bool) -> Non
 
 
 def what_changed(
-    talk: Talk, study: ScannedStudy, settings: Settings, result: Result, quality: Mapping[str, Any]
+    progress: RunProgress, study: ScannedStudy, settings: Settings, result: Result, quality: Mapping[str, Any]
 ) -> Change:
     """Return what changed; where that cannot be said, why, at no cost."""
     from duotomo.change import Change, change_of
-    from duotomo.cli._progress import PartProgress
+    from duotomo.cli._progress import CHANGE
     from duotomo.io import comparison_refusal
 
     reason = comparison_refusal(study.identities, [visit.projections for visit in study.visits])
     reason = reason or _refusal(result, quality)
     if reason:
         return Change.none(result.grid, result.volume, reason)
-    with PartProgress(talk.console, "what changed") as progress:
-        return change_of(study, settings, result, on_part=progress.show)
+    progress.begin(CHANGE)
+    return change_of(study, settings, result, on_part=progress.part)
 
 
 def _refusal(result: Result, quality: Mapping[str, Any]) -> str:
@@ -79,7 +80,7 @@ def show_change(talk: Talk, change: Change) -> None:
     from duotomo.io.change_files import silent_rows
 
     if change.reason:
-        typer.echo(f"Warning: nothing is said of what changed. {change.reason}", err=True)
+        talk.warn(f"Warning: nothing is said of what changed. {change.reason}")
     elif not change.findings:
         talk.say(f"No findings: no place changed with |z| of {change.threshold:.3g} or more")
     else:

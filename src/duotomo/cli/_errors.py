@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import typer
 
 from duotomo.cli._flatten import shell_name
+from duotomo.cli._log import logged, quiet_libraries
 
 DONE, BAD_INPUT, NOT_TRUSTED, INTERRUPTED = 0, 2, 3, 130
 """Exit codes: done, and no check says no; refused, and no result written; a result that checks do not trust,
@@ -41,7 +42,8 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
 
         with _noting_interrupts() as interrupts:
             try:
-                return command(*arguments, **options)
+                with quiet_libraries(name, options):
+                    return logged(command, *arguments, **options)
             except KeyboardInterrupt:
                 stop()
             except (typer.Exit, typer.Abort, BrokenPipeError):

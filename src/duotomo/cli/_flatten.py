@@ -17,6 +17,9 @@ from typer.models import OptionInfo
 COUNT, UNITS = "n_", ("_per_mm2", "_mm", "_deg", "_gb")
 """What a parameter's name begins or ends with and its option does not: the help says the unit."""
 
+ALIKE = ("--voxel", "--pixel-spacing")
+"""Options of which one number stands for the same along every axis."""
+
 
 @dataclass(frozen=True)
 class Fields:
@@ -81,8 +84,8 @@ def shell_name(name: str) -> str:
 def numbers(text: str, option: str, *, n: int | None = None) -> tuple[float, ...]:
     """Return the numbers of an option such as `--voxel 1,0.1,0.1`; n: how many there have to be.
 
-    >>> numbers("1,0.1,0.1", "--voxel", n=3)
-    (1.0, 0.1, 0.1)
+    >>> numbers("1,0.1,0.1", "--voxel", n=3), numbers("3", "--voxel", n=3)
+    ((1.0, 0.1, 0.1), (3.0, 3.0, 3.0))
     """
     from duotomo.errors import DuotomoError
 
@@ -90,6 +93,8 @@ def numbers(text: str, option: str, *, n: int | None = None) -> tuple[float, ...
         values = tuple(float(part) for part in text.split(","))
     except ValueError:
         values = ()
+    if option in ALIKE and n is not None and len(values) == 1:
+        values *= n
     if not values or (n is not None and len(values) != n) or not all(map(math.isfinite, values)):
         wanted = "numbers" if n is None else f"{n} numbers"
         raise DuotomoError(

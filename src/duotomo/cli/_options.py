@@ -7,13 +7,14 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from duotomo.cli._flatten import Fields
+from duotomo.cli._log import LOG
 from duotomo.errors import shown
 from duotomo.io.agreement import Allowed
 from duotomo.io.scan_options import ScanOptions
@@ -24,37 +25,81 @@ if TYPE_CHECKING:
     from duotomo.io.dicom.deidentification import Pseudonyms
 
 
-class Device(Enum):
-    """Where to compute."""
-
-    CPU = "cpu"
-    CUDA = "cuda"
+AUTO = "auto"
+"""The device that is chosen for a run: CUDA, if it is there and has enough memory, and else the CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Computing:
     """How to compute; `prepare` makes it so."""
 
-    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.CPU
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Where to compute: auto (CUDA, if there is one with enough memory), cpu, cuda or cuda:1.",
+            metavar="DEVICE",
+        ),
+    ] = AUTO
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of whatever is drawn at random.")] = 0
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads on the CPU. Unless given: one for each core.")
     ] = None
 
-    def prepare(self) -> None:
-        """Set the threads and the seed; raise unless the device is there."""
+    @property
+    def drawn(self) -> str:
+        """Where noise is drawn: on the CPU unless a device was named, to be the same on every machine."""
+        return "cpu" if self.device == AUTO else self.device
+
+    def prepare(self, talk: Talk) -> str:
+        """Set the threads and the seed, and return the device; raise unless it is there.
+
+        For auto it is "cuda", if there is one: whether its memory is enough, a run knows that later.
+        """
         import torch
 
-        from duotomo.errors import DeviceError
-
-        if self.device is Device.CUDA and not torch.cuda.is_available():
-            raise DeviceError(
-                "expected a CUDA device for --device cuda; got: no CUDA device is available here. Use "
-                "--device cpu."
-            )
+        found = _found_device(self.device)
         torch.manual_seed(self.seed)
         if self.threads is not None:
             use_threads(self.threads)
+        if found == "cpu":
+            from duotomo.cli._compiling import announce_compiling
+
+            announce_compiling(talk)
+        else:
+            # Kernels are started on the current device.
+            torch.cuda.set_device(found)
+        return found
+
+
+def _found_device(asked: str) -> str:
+    """Return the device that is meant; raise unless it is there."""
+    import torch
+
+    from duotomo.errors import DeviceError
+
+    n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if asked == AUTO:
+        return "cuda" if n_devices else "cpu"
+    kind, _, number = asked.partition(":")
+    if (
+        kind not in ("cpu", "cuda")
+        or (number and not number.isdecimal())
+        or asked in ("cuda:", f"cpu:{number}")
+    ):
+        raise DeviceError(
+            f"expected auto, cpu, cuda or cuda:1 for --device; got {asked!r}. Choose one of them."
+        )
+    if kind == "cuda" and n_devices == 0:
+        raise DeviceError(
+            f"expected a CUDA device for --device {asked}; got: no CUDA device is available here. Use "
+            f"--device cpu, or auto."
+        )
+    if number and int(number) >= n_devices:
+        there = "cuda:0" if n_devices == 1 else f"cuda:0 to cuda:{n_devices - 1}"
+        raise DeviceError(
+            f"expected a CUDA device that is there, {there}, for --device; got {asked}. Choose one of them."
+        )
+    return asked
 
 
 def use_threads(n_threads: int) -> None:
@@ -124,7 +169,10 @@ class Deidentifying:
 
 VolumeVoxel = Annotated[
     tuple[float, float, float] | None,
-    typer.Option("--voxel", help="FRAMES,ROWS,COLUMNS in mm, of a DICOM volume that does not say them."),
+    typer.Option(
+        "--voxel",
+        help="FRAMES,ROWS,COLUMNS in mm, or one number, of a DICOM volume that does not say them.",
+    ),
 ]
 
 
@@ -136,13 +184,19 @@ class Talk:
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")
     ] = False
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="Append all that is said, and what libraries warn of, to a file. It names no patient."
+        ),
+    ] = None
 
     @functools.cached_property
     def console(self) -> Console:
         """Where progress is shown."""
-        from rich.console import Console
+        from duotomo.cli._console import LoggedConsole
 
-        return Console(stderr=True, highlight=False, soft_wrap=True, markup=False, quiet=self.quiet)
+        return LoggedConsole(stderr=True, highlight=False, soft_wrap=True, markup=False, quiet=self.quiet)
 
     def progress(self, text: str) -> None:
         """Say what is being done."""
@@ -152,13 +206,23 @@ class Talk:
         """Say what came out; with --json, beside the progress."""
         if self.as_json:
             self.progress(text)
-        elif not self.quiet:
+            return
+        LOG.info(shown(text))
+        if not self.quiet:
             typer.echo(shown(text))
+
+    def warn(self, text: str, *, red: bool = False) -> None:
+        """Say on standard error what nobody should miss, even with --quiet."""
+        LOG.warning(shown(text))
+        typer.secho(shown(text), err=True, fg=typer.colors.RED if red else None)
 
     def show(self, drawn: Any) -> None:
         """Show what Rich draws, where `say` would say it."""
         from rich.console import Console
 
+        with Console(file=StringIO(), width=200, highlight=False, markup=False) as unseen:
+            unseen.print(drawn)
+            LOG.info(unseen.file.getvalue())  # type: ignore[attr-defined]
         if self.as_json:
             self.console.print(drawn)
         elif not self.quiet:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
+
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
+from rich.text import Text
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from rich.console import Console
-    from rich.progress import Progress
 
     from duotomo.methods import Settings, Study
     from duotomo.reproduction import ComparedMethod
@@ -34,87 +38,156 @@ class _Bar:
         self._bar.stop()
 
 
-class StageProgress(_Bar):
-    """A bar for all stages, and a line for each that has ended.
+class _TimeLeft(ProgressColumn):
+    """The time left, which comes first and is never cut off: "at most 1:02:03 left"."""
 
-    Stages may end early: the time left is the most it can take.
+    def __init__(self, words: str) -> None:
+        super().__init__(table_column=Column(no_wrap=True, min_width=len(f"{words} 00:00:00 left")))
+        self._words = words
+
+    def render(self, task: Task) -> Text:
+        left = 0.0 if task.finished else task.time_remaining
+        return Text(f"{self._words} {_duration(left)} left", no_wrap=True)
+
+
+class _OneLine(ProgressColumn):
+    """What is being done: on a narrow terminal its end is left out."""
+
+    def __init__(self) -> None:
+        super().__init__(table_column=Column(overflow="ellipsis"))
+
+    def render(self, task: Task) -> Text:
+        return Text(task.description, no_wrap=True, overflow="ellipsis")
+
+
+def _duration(seconds: float | None) -> str:
+    """Return a time as minutes and seconds, with hours where there are any.
+
+    >>> _duration(None), _duration(75.2), _duration(3723.0)
+    ('--:--', '01:16', '1:02:03')
+    """
+    if seconds is None:
+        return "--:--"
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a run. work: of each stage, the steps it may take and what one costs, in a unit of all."""
+
+    name: str
+    work: tuple[tuple[int, float], ...]
+
+    @property
+    def cost(self) -> float:
+        """Of all its steps."""
+        return sum(n_steps * cost for n_steps, cost in self.work)
+
+
+class RunProgress(_Bar):
+    """A bar for all phases of a run, and a line for each stage that has ended.
+
+    Stages may end early, and phases be left out: the time left is the most it can take.
     """
 
-    def __init__(self, console: Console, work: Sequence[tuple[int, float]]) -> None:
-        """work: of each stage, the steps it may take and what one of them costs, in any unit."""
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._console, self._work = console, tuple(work)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=10),
-            TextColumn("objective {task.fields[objective]}"),
-            TextColumn("at most"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left"),
-            console=console,
-        )
-        total = sum(steps * cost for steps, cost in self._work)
-        self._task = self._bar.add_task("starting", total=total, objective="-")
+    def __init__(self, console: Console, phases: Sequence[Phase]) -> None:
+        self._console, self._left = console, list(phases)
+        self._bar = Progress(_TimeLeft("at most"), BarColumn(bar_width=10), _OneLine(), console=console)
+        self._task = self._bar.add_task("starting", total=sum(phase.cost for phase in phases))
+        self._phase = Phase("", ())
         self._stage, self._step, self._done = -1, 0, 0.0
+        self._before = 0.0
         self._last: Step | None = None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._say_ended()
         if error is None:
-            self._bar.update(self._task, completed=self._done, total=self._done)
+            self._bar.update(self._task, completed=self._done, total=self._done or 1.0, description="done")
         super().__exit__(kind, error, trace)
 
+    @property
+    def done(self) -> float:
+        """The cost of what has been done, in the unit of all phases."""
+        return self._done
+
+    def begin(self, name: str, *, work: Sequence[tuple[int, float]] | None = None) -> None:
+        """Begin a phase; those before it are over. work: its stages, where they are known better by now."""
+        self._say_ended()
+        while self._left and self._left[0].name != name:
+            del self._left[0]
+        self._phase = self._left.pop(0) if self._left else Phase(name, ())
+        if work is not None:
+            self._phase = Phase(name, tuple(work))
+        self._stage, self._step, self._last, self._before = -1, 0, None, self._done
+        self._update(name, self._phase.cost)
+
     def show(self, step: Step) -> None:
-        """Show where the method stands."""
+        """Show where the stages of a phase stand."""
         if step.stage != self._stage:
             self._say_ended()
             self._stage, self._step = step.stage, 0
         self._last = step
         self._step += 1
-        stage = min(step.stage, len(self._work) - 1)
-        n_steps, cost = self._work[stage]
+        work = self._phase.work
+        stage = min(step.stage, len(work) - 1)
+        n_steps, cost = work[stage]
         self._done += cost
         # Steps that an earlier stage did not need are not left to do.
-        left = (n_steps - self._step) * cost + sum(n * c for n, c in self._work[stage + 1 :])
-        self._bar.update(
-            self._task,
-            completed=self._done,
-            total=self._done + max(left, 0.0),
-            description=f"{step.stage + 1}/{len(self._work)} {step.what}, step {self._step}",
-            objective=f"{step.objective:.4g}",
-        )
+        left = (n_steps - self._step) * cost + sum(n * c for n, c in work[stage + 1 :])
+        words = f"{step.stage + 1}/{len(work)} {step.what}, step {self._step}"
+        self._update(f"{words}, objective {step.objective:.4g}", left)
+
+    def part(self, done: int, total: int) -> None:
+        """Show how many of a phase's equal parts are done."""
+        self._done = self._before + self._phase.cost * done / max(total, 1)
+        self._update(f"{self._phase.name} {done}/{total}", self._phase.cost * (total - done) / max(total, 1))
+
+    def _update(self, words: str, left: float) -> None:
+        later = sum(phase.cost for phase in self._left)
+        total = self._done + max(left, 0.0) + later
+        self._bar.update(self._task, completed=self._done, total=total, description=words)
 
     def _say_ended(self) -> None:
         if self._last is not None:
             last = self._last
             cost = f"{last.applications} projector applications, " if last.applications else ""
-            self._console.print(
+            words = (
                 f"  {last.what}: {self._step} step{'s' * (self._step != 1)}, objective {last.objective:.6g}, "
                 f"{cost}{last.seconds:.1f} s"
             )
+            self._console.print(words)
 
 
-class PartProgress(_Bar):
-    """A bar for work of equal parts, with the time left."""
+ALONE, CHECKS, SURE, CHANGE = "visits alone", "checks", "how sure the motion is", "what changed"
+"""Phases of a run of several visits, after its stages."""
 
-    def __init__(self, console: Console, what: str) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+APPLICATIONS, CHECKED = 4, 270
+"""Projector applications of a step, about; and of the checks, on voxels of 4 mm."""
 
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=10),
-            MofNCompleteColumn(),
-            TextColumn("about"),
-            TimeRemainingColumn(compact=True, elapsed_when_finished=False),
-            TextColumn("left"),
-            console=console,
-        )
-        self._task = self._bar.add_task(what, total=None)
+SHARES = {SURE: {True: 0.1, False: 0.6}, CHANGE: {True: 0.3, False: 0.3}}
+"""What these phases take of the run before them, about: with few parameters, and with many."""
 
-    def show(self, done: int, total: int) -> None:
-        """Show how much is done, and of how much."""
-        self._bar.update(self._task, completed=done, total=total)
+
+def joint_phases(study: Study, settings: Settings, name: str, *, sure: bool, change: bool) -> list[Phase]:
+    """Return the phases of a run of several visits. sure, change: which of them are wanted."""
+    from duotomo.methods.held_back import VOXEL_MM
+    from duotomo.transforms.transform import FEW_PARAMS
+
+    run = Phase(name, tuple(stage_work(study, settings)))
+    volume_mm3 = math.prod(study.grid.size_mm)
+    n_views = sum(visit.acquisition.n_views for visit in study.visits)
+    checks = CHECKED / APPLICATIONS * n_views * volume_mm3 / VOXEL_MM**3
+    phases = [
+        run,
+        Phase(ALONE, tuple(alone_work(study, settings, range(len(study.visits))))),
+        Phase(CHECKS, ((1, checks),)),
+    ]
+    models = [stage.model for stage in settings.stages if stage.model is not None]
+    few = all(model(study.grid).n_params <= FEW_PARAMS for model in models)
+    wanted = {SURE: sure, CHANGE: change}
+    return phases + [Phase(one, ((1, SHARES[one][few] * run.cost),)) for one in wanted if wanted[one]]
 
 
 def alone_work(study: Study, settings: Settings, visits: Sequence[int]) -> list[tuple[int, float]]:
@@ -149,17 +222,12 @@ class ExperimentProgress(_Bar):
     """
 
     def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
         self._console = console
         self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeElapsedColumn(),
-            TextColumn("about"),
-            TimeRemainingColumn(elapsed_when_finished=False),
-            TextColumn("left"),
+            _TimeLeft("about"),
+            BarColumn(bar_width=10),
+            TextColumn("{task.percentage:>3.0f} %", table_column=Column(no_wrap=True)),
+            _OneLine(),
             console=console,
         )
         self._task = self._bar.add_task("starting", total=None)

@@ -13,8 +13,8 @@ import typer
 
 from duotomo.cli._change import change_json, show_change
 from duotomo.cli._errors import DONE, NOT_TRUSTED, as_options
-from duotomo.cli._memory import check_memory, fits
-from duotomo.cli._options import Computing, Deidentifying, Talk
+from duotomo.cli._memory import GB, available_bytes, check_memory, fits
+from duotomo.cli._options import AUTO, Computing, Deidentifying, Talk
 from duotomo.cli._settings_file import load_settings, settings_text
 from duotomo.io.agreement import Agreement, Allowed
 from duotomo.io.result_format import PAGE, PICTURE, SETTINGS, ResultFormat
@@ -31,7 +31,7 @@ PATHS = ("inputs", "scan", "reference", "moving", "geometry", "deidentify_key")
 """Options that are paths: a file's name may be a patient's."""
 
 NOT_KEPT = (
-    *("settings", "out", "resume", "quiet", "as_json", "keep_paths", "help"),
+    *("settings", "out", "resume", "quiet", "as_json", "log", "keep_paths", "help"),
     *(one.name for one in fields(Allowed)),
 )
 """Options that say how to run, not what to compute; and permissions, which are of these inputs alone."""
@@ -74,7 +74,7 @@ class Run:
         from duotomo.errors import DuotomoError
         from duotomo.io.result_files import check_libraries
 
-        self.out, self.device, self._talk, self._saving = saving.out, computing.device.value, talk, saving
+        self.out, self._talk, self._saving = saving.out, talk, saving
         self.formats = (*saving.formats, *((ResultFormat.DICOM,) if saving.dicom else ()))
         self._context, self._command = context, str(context.command.name)
         self._pseudonyms = saving.pseudonyms()
@@ -83,8 +83,33 @@ class Run:
                 "expected --deidentify or --keep-paths; got both, and a file's name may be a patient's. "
                 "Leave one out."
             )
-        computing.prepare()
+        self.device = computing.prepare(talk)
+        self._automatic = computing.device == AUTO
         check_libraries(self.formats)
+
+    @property
+    def first_device(self) -> str:
+        """Where data are put until the memory that is needed is known."""
+        return "cpu" if self._automatic else self.device
+
+    def place(self, needed: int) -> str:
+        """Return the device, now that the bytes are known; say it where it was left to the program."""
+        if self._automatic and self.device != "cpu":
+            import torch
+
+            from duotomo.cli._compiling import announce_compiling
+
+            name, available = torch.cuda.get_device_name(), available_bytes(self.device)
+            if needed > available:
+                self.device = "cpu"
+                announce_compiling(self._talk)
+                words = (
+                    f"cpu: the run needs {needed / GB:.3g} GB, and {name} has {available / GB:.3g} GB left"
+                )
+            else:
+                words = f"{self.device}, {name}"
+            self._talk.progress(f"Device {words}")
+        return self.device
 
     def note(self, text: str) -> None:
         """Say what the library remarks, in the words of the command line."""
@@ -93,7 +118,7 @@ class Run:
     def warn(self, agreement: Agreement) -> None:
         """Say in what inputs do not belong together although that was allowed, even with --quiet."""
         for conflict in agreement.conflicts:
-            typer.secho(f"Warning: {conflict.words}.", err=True, fg=typer.colors.RED)
+            self._talk.warn(f"Warning: {conflict.words}.", red=True)
 
     @contextmanager
     def folder(self) -> Iterator[None]:
@@ -169,12 +194,13 @@ class Run:
         which is not needed then unless it diverged. change: what changed between the visits, if computed.
         """
         from duotomo.io import write_result
+        from duotomo.report.page_words import quality_checks
 
         talk, options = self._talk, _options(self._context, keep_paths=False)
-        trust = quality.get("trust")
-        if trust and not trust["trusted"]:
-            # Even with --quiet: nobody should miss it.
-            typer.echo(f"Warning: do not trust this result. {trust['reason']}", err=True)
+        lines = quality_checks(
+            {"status": result.status.value, "reason": result.reason, "quality": quality},
+        )
+        quality = {**quality, "checks": [line.to_dict() for line in lines]}
         for name, text in _summary(result, quality):
             talk.say(f"{name:<24}{text}")
         if change is not None:
@@ -212,10 +238,14 @@ class Run:
         from duotomo.solvers import Status
 
         page, kept = self.out / PAGE, Path(checkpoint.path)
+        trust = quality.get("trust", {})
+        failed = result.status in (Status.DIVERGED, Status.BREAKDOWN)
+        trusted = trust.get("trusted", True) and not failed
         self._talk.finish(
             {
                 "status": result.status.value,
                 "reason": result.reason,
+                "trusted": trusted,
                 "out": str(self.out),
                 "page": str(page) if page.exists() else None,
                 "applications": result.applications,
@@ -231,9 +261,14 @@ class Run:
             self._talk.progress(f"The last good volume and motion are in {self.out}{state}.")
         else:
             checkpoint.remove()
-        trusted = quality.get("trust", {}).get("trusted", True)
-        failed = result.status in (Status.DIVERGED, Status.BREAKDOWN)
-        return DONE if trusted and not failed else NOT_TRUSTED
+        if trusted:
+            return DONE
+        # Last of all, and even with --quiet: nobody should miss it.
+        reason = f"The run did not converge: {result.reason}" if failed and not trust else trust["reason"]
+        self._talk.warn(f"Warning: do not trust this result. {reason}", red=True)
+        for remedy in _remedies(quality):
+            self._talk.warn(f"  What to do: {as_options(remedy, self._context)}", red=True)
+        return NOT_TRUSTED
 
     def _named(
         self, identities: Sequence[Identity | None] | None, n_visits: int
@@ -284,6 +319,9 @@ def grid_words(grid: VolumeGrid) -> str:
 
 
 def _summary(result: Result, quality: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give what a person reads at the end; what to do where it is not trusted comes last of all."""
+    from duotomo.report.page_words import NOTE
+
     yield "status", f"{result.status.value}: {result.reason}"
     yield "steps", str(len(result.history))
     if result.applications:
@@ -291,13 +329,25 @@ def _summary(result: Result, quality: Mapping[str, Any]) -> Iterator[tuple[str, 
     yield "seconds of computing", f"{result.seconds:.1f}"
     if result.history:
         yield "objective", f"{result.history[-1].objective:.6g}"
-    if trust := quality.get("trust"):
-        yield "trusted", f"{'yes' if trust['trusted'] else 'NO'}: {trust['reason']}"
     moved = zip(quality["mean_displacement_mm"], quality["largest_displacement_mm"], strict=True)
     for number, (mean_mm, largest_mm) in enumerate(moved, start=2):
         yield f"motion of visit {number}", f"{mean_mm:.2f} mm on average, at most {largest_mm:.2f} mm"
     for number, known in enumerate(quality.get("uncertainty", ()), start=2):
         yield f"how sure of visit {number}", known["words"]
+    trust = quality.get("trust")
+    if trust:
+        yield "trusted", "yes" if trust["trusted"] else "NO"
+    for check in quality["checks"]:
+        if check["verdict"] != NOTE:
+            yield f"check: {check['verdict']}", check["words"]
+            if check["remedy"] and (trust is None or trust["trusted"]):
+                yield "", f"What to do: {check['remedy']}"
+
+
+def _remedies(quality: Mapping[str, Any]) -> list[str]:
+    """Return what to do about the checks that failed, once each; quality may be of an older version."""
+    rows = quality.get("checks") or quality.get("trust", {}).get("checks", ())
+    return list(dict.fromkeys(row["remedy"] for row in rows if row.get("remedy")))
 
 
 def _options(context: typer.Context, *, keep_paths: bool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from duotomo.cli._memory import GB
 from duotomo.cli._options import Talk
 
 if TYPE_CHECKING:
+    from duotomo.cli._progress import RunProgress
     from duotomo.cli._run import Run
     from duotomo.io import CheckpointFile
     from duotomo.methods import Result, Settings, Study, UncertaintyCost
@@ -41,19 +42,20 @@ def check_asked(asked: bool | None, is_simultaneous: bool) -> None:
 def how_sure(
     talk: Talk,
     run: Run,
+    progress: RunProgress,
     study: Study,
     settings: Settings,
     result: Result,
+    checkpoint: CheckpointFile,
     *,
     asked: bool,
-    checkpoint: CheckpointFile,
 ) -> Result:
     """Return the result with how sure its motions are, unless that costs too much and was not asked for.
 
     The cost is said first, and how far it is. Where the run did not converge, there is a reason at no cost.
     Solves are kept beside the checkpoint, and those of a run that was killed are used.
     """
-    from duotomo.cli._progress import PartProgress
+    from duotomo.cli._progress import SURE
     from duotomo.methods import uncertainty_cost, uncertainty_of
     from duotomo.solvers import Status
 
@@ -64,15 +66,15 @@ def how_sure(
     if not run.has_memory(cost.n_bytes):
         # The run is not lost for it.
         words += " of memory, which is not there or not allowed: left out"
-        typer.echo(f"Warning: {words}", err=True) if asked else talk.progress(words)
+        talk.warn(f"Warning: {words}") if asked else talk.progress(words)
         return result
     if not asked and run.device == "cpu" and not cost.is_affordable:
         talk.progress(f"{words}: left out, ask for it with --uncertainty")
         return result
     talk.progress(words)
     store = replace(checkpoint.solves, on_note=lambda text: talk.progress(f"Note: {text}"))
-    with PartProgress(talk.console, "how sure the motion is") as progress:
-        known = uncertainty_of(study, settings, result, on_part=progress.show, store=store)
+    progress.begin(SURE, work=[(1, cost.share * progress.done)] if math.isfinite(cost.share) else None)
+    known = uncertainty_of(study, settings, result, on_part=progress.part, store=store)
     return replace(result, uncertainties=known)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from duotomo.cli._errors import DONE, NOT_TRUSTED
-from duotomo.cli._options import Computing, Device, Talk
+from duotomo.cli._options import AUTO, Computing, Talk
 from duotomo.cli._resume import CHECKPOINT, check_finished
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def demo(
     from duotomo.io.durable import held
     from duotomo.io.result_folder import check_place
 
-    computing.prepare()
+    computing.prepare(talk)
     with held("demo", out, choice="`out`"):
         # What joint would refuse is refused before the scans are replaced.
         check_place("demo", out / RESULT)
@@ -70,7 +70,7 @@ def _demo(
     """Return the exit code."""
     from duotomo.simulate import demo_pair
 
-    pair = demo_pair(voxel_mm=voxel_mm, seed=computing.seed, device=computing.device.value)
+    pair = demo_pair(voxel_mm=voxel_mm, seed=computing.seed, device=computing.drawn)
     _write_scans(talk, out, pair, resume=resume)
     voxel = f"{2 * voxel_mm:g},{voxel_mm:g},{voxel_mm:g}"
     words = [
@@ -86,7 +86,7 @@ def _demo(
     ]
     for option, value in (("--steps", steps), ("--threads", computing.threads)):
         words += [] if value is None else [option, value]
-    words += [] if computing.device is Device.CPU else ["--device", computing.device.value]
+    words += [] if computing.device == AUTO else ["--device", computing.device]
     words += ["--resume"] if resume else []
     code = _run(talk, list(map(str, words)))
     if code in (DONE, NOT_TRUSTED):

@@ -9,32 +9,52 @@ from typing import Annotated, Any
 
 import typer
 
-from duotomo.cli._errors import as_options
-from duotomo.cli._options import FileScan, Talk
+from duotomo.cli._errors import BAD_INPUT, as_options
+from duotomo.cli._options import Permissions, Scans, Talk
 
 
 def info(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="A file or a folder of any kind.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="A file or a folder of any kind; or the scans of all visits."),
+    ],
     context: typer.Context,
-    scan: FileScan,
+    scan: Scans,
+    allowed: Permissions,
     talk: Talk,
 ) -> None:
     """Say what a scan, volume, study, transform, geometry or result folder is: nothing that names a patient.
 
-    Of a scan: views, angles, geometry, pixel sizes, the kind and range of its values, and warnings. A scan
-    whose geometry is missing is described all the same, with what is missing and the options that supply it.
+    Of a scan: views, angles, geometry, pixel sizes, the kind and range of its values, and warnings; and what
+    `duotomo joint` would ask for, by the names of the options that supply it: then the exit code is 2, as
+    that of `joint` would be. Of several scans, also whether they are of one breast.
 
-    Example: duotomo info scan.dcm
+    Example: duotomo info current.dcm prior.dcm
     """
     from duotomo.io import describe
+    from duotomo.io.file_kind import FileKind
+    from duotomo.io.visits import disagreement
 
-    facts = describe(path, scan)
-    if "missing" in facts:
-        facts["missing"] = as_options(facts["missing"], context)
-    talk.say(facts["kind"])
-    for line in lines({name: value for name, value in facts.items() if name != "kind"}, indent="  "):
-        talk.say(line)
-    talk.finish(facts)
+    found = []
+    for number, path in enumerate(paths, start=1):
+        facts = describe(path, scan, number=number, n_visits=len(paths))
+        if "missing" in facts:
+            facts["missing"] = [as_options(one, context) for one in facts["missing"]]
+        talk.say(facts["kind"] if len(paths) == 1 else f"{number}: {facts['kind']}")
+        for line in lines({name: value for name, value in facts.items() if name != "kind"}, indent="  "):
+            talk.say(line)
+        found.append(facts)
+    missing = any("missing" in facts for facts in found)
+    scans = all(facts["kind"] == FileKind.SCAN.value for facts in found)
+    apart = ""
+    if len(found) > 1 and scans and not missing:
+        apart = as_options(disagreement(paths, scan, allowed), context)
+        talk.say(f"together: {apart or 'as far as the files tell, visits of one breast'}")
+    if scans:
+        talk.say("Not ready for duotomo joint" if missing or apart else "Ready for duotomo joint")
+    talk.finish(found[0] if len(found) == 1 else {"files": found, "together": apart})
+    if missing or apart:
+        raise typer.Exit(BAD_INPUT)
 
 
 def lines(facts: Mapping[str, Any], *, indent: str = "") -> Iterator[str]:

@@ -18,6 +18,7 @@ from duotomo.cli._transform import AUTOMATIC, HELP, parse_transform
 from duotomo.cli._uncertainty import HowSure, check_asked, how_sure, quality_rows
 
 if TYPE_CHECKING:
+    from duotomo.cli._progress import RunProgress
     from duotomo.io import CheckpointFile
     from duotomo.methods import Result, Settings, Stage, Study
 
@@ -131,6 +132,7 @@ def joint(
     """
     from duotomo.change import for_change
     from duotomo.change.memory import change_bytes
+    from duotomo.cli._progress import CHECKS, RunProgress, joint_phases
     from duotomo.errors import DuotomoError
     from duotomo.io import CheckpointFile, fingerprint, read_visits
     from duotomo.methods import memory_bytes, quality_of, trust_of
@@ -142,7 +144,7 @@ def joint(
     simultaneous = estimation.method is MethodName.SIMULTANEOUS
     check_asked(uncertainty, simultaneous)
     run = Run(context, saving, computing, talk)
-    study = read_visits(inputs, scans, allowed=allowed, device=run.device, on_note=run.note)
+    study = read_visits(inputs, scans, allowed=allowed, device=run.first_device, on_note=run.note)
     run.warn(study.agreement)
     if not study.moving:
         raise DuotomoError(
@@ -152,33 +154,33 @@ def joint(
     if change:
         check_change(run, study, is_simultaneous=simultaneous)
         settings = for_change(settings, study)
+    needed = memory_bytes(study, settings)
+    if uncertainty:
+        needed = max(needed, most_uncertainty_bytes(study, settings))
+    if change:
+        needed = max(needed, change_bytes(study))
+    study = study.to(run.place(needed))
     with run.folder():
         print_ = fingerprint(study, method=method, settings=settings)
         checkpoint = CheckpointFile(run.out / CHECKPOINT, print_, device=run.device)
         if resume and (code := run.finished(print_, checkpoint)) is not None:
             raise typer.Exit(code)
-        needed = memory_bytes(study, settings)
-        if uncertainty:
-            needed = max(needed, most_uncertainty_bytes(study, settings))
-        if change:
-            needed = max(needed, change_bytes(study))
         run.begin(_plan(study, settings, estimation, run.device), needed)
         check_start(talk, checkpoint, resume=resume)
-        with keeping(talk, checkpoint):
-            result = _solve(talk, study, settings, estimation.method, checkpoint)
-        checked = quality_of(study, result.volume, result.grid, result.motions)
-        quality = checked.to_dict()
-        if result.status is not Status.DIVERGED:
-            quality["trust"] = trust_of(study, settings, result, quality=checked).to_dict()
-        if simultaneous and uncertainty is not False:
-            with keeping(talk, checkpoint):
+        sure = simultaneous and uncertainty is not False
+        phases = joint_phases(study, settings, method, sure=sure, change=change)
+        with keeping(talk, checkpoint), RunProgress(talk.console, phases) as progress:
+            result = _solve(progress, study, settings, estimation.method, checkpoint)
+            progress.begin(CHECKS)
+            checked = quality_of(study, result.volume, result.grid, result.motions)
+            quality = checked.to_dict()
+            if result.status is not Status.DIVERGED:
+                quality["trust"] = trust_of(study, settings, result, quality=checked).to_dict()
+            if sure:
                 asked = uncertainty is True
-                result = how_sure(talk, run, study, settings, result, asked=asked, checkpoint=checkpoint)
-            quality |= quality_rows(study, result)
-        found = None
-        if change:
-            with keeping(talk, checkpoint):
-                found = what_changed(talk, study, settings, result, quality)
+                result = how_sure(talk, run, progress, study, settings, result, checkpoint, asked=asked)
+                quality |= quality_rows(study, result)
+            found = what_changed(progress, study, settings, result, quality) if change else None
         code = run.finish(
             result,
             quality=quality,
@@ -212,10 +214,10 @@ def _plan(study: Study, settings: Settings, estimation: Estimation, device: str)
 
 
 def _solve(
-    talk: Talk, study: Study, settings: Settings, method: MethodName, checkpoint: CheckpointFile
+    progress: RunProgress, study: Study, settings: Settings, method: MethodName, checkpoint: CheckpointFile
 ) -> Result:
     """Return the method's result, with what each visit shows alone beside it."""
-    from duotomo.cli._progress import StageProgress, alone_work, stage_work
+    from duotomo.cli._progress import ALONE, alone_work
     from duotomo.methods import iterative, sequential, simultaneous, with_visits_alone
     from duotomo.methods.comparison import visits_wanted
 
@@ -224,10 +226,10 @@ def _solve(
         MethodName.ITERATIVE: iterative,
         MethodName.SEQUENTIAL: sequential,
     }
-    with StageProgress(talk.console, stage_work(study, settings)) as progress:
-        result = functions[method](study, settings, on_step=progress.show, checkpoint=checkpoint)
+    progress.begin(method.value)
+    result = functions[method](study, settings, on_step=progress.show, checkpoint=checkpoint)
     wanted = visits_wanted(study, result)
     if not wanted:
         return with_visits_alone(study, settings, result)
-    with StageProgress(talk.console, alone_work(study, settings, wanted)) as progress:
-        return with_visits_alone(study, settings, result, on_step=progress.show)
+    progress.begin(ALONE, work=alone_work(study, settings, wanted))
+    return with_visits_alone(study, settings, result, on_step=progress.show)

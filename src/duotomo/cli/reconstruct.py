@@ -83,12 +83,14 @@ def reconstruct(
             f"expected --tv-weight only with --method tv; got it with {method.value}. Leave it out."
         )
     run = Run(context, saving, computing, talk)
-    found = read_visits([scan], scans, device=run.device, on_note=run.note)
+    found = read_visits([scan], scans, device=run.first_device, on_note=run.note)
     if visit > len(found.visits):
         raise DuotomoError(f"expected --visit from 1 to {len(found.visits)}; got {visit}. Choose another.")
     study, n_steps = one_visit(found, visit - 1), steps or STEPS[method]
     algorithm = _algorithm(method, n_steps, tv_weight)
     data, acquisition = study.reference.projections, study.reference.acquisition
+    needed = (VOLUMES * study.grid.n_voxels + PROJECTIONS * data.numel()) * data.element_size()
+    study = study.to(run.place(needed))
     with run.folder():
         print_ = fingerprint(study, method=method.value, settings=algorithm)
         checkpoint = CheckpointFile(run.out / CHECKPOINT, print_, device=run.device)
@@ -96,10 +98,9 @@ def reconstruct(
             raise typer.Exit(code)
         plan = [
             f"Volume {grid_words(study.grid)}",
-            f"Scan {acquisition.shape} (view, v, u), on {data.device}",
+            f"Scan {acquisition.shape} (view, v, u), on {run.device}",
         ]
-        numbers = VOLUMES * study.grid.n_voxels + PROJECTIONS * data.numel()
-        run.begin(plan, numbers * data.element_size())
+        run.begin(plan, needed)
         check_start(talk, checkpoint, resume=resume)
         with keeping(talk, checkpoint):
             result = _solve(talk, study, method, algorithm, n_steps, IterateFile(checkpoint))
@@ -140,12 +141,13 @@ def _solve(
     talk: Talk, study: Study, name: AlgorithmName, algorithm: Algorithm, n_steps: int, store: IterateFile
 ) -> Result:
     """Return the reconstruction as the result of a method without motion."""
-    from duotomo.cli._progress import StageProgress
+    from duotomo.cli._progress import Phase, RunProgress
     from duotomo.methods import Result
     from duotomo.reconstruct import reconstruct as solve
 
     visit, what = study.reference, f"{name.value} at {min(study.grid.spacing_mm):g} mm"
-    with StageProgress(talk.console, [(n_steps, 1.0)]) as progress:
+    with RunProgress(talk.console, [Phase(what, ((n_steps, 1.0),))]) as progress:
+        progress.begin(what)
         solution = solve(
             visit.projections,
             grid=study.grid,

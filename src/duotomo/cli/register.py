@@ -77,6 +77,10 @@ def register(
     pair = read_volume_pair(reference, moving, voxel_mm=voxel_mm, allowed=allowed)
     run.warn(pair.agreement)
     grid, moving_grid = pair.grids
+    n_params = model(moving_grid).n_params
+    copies = VOLUMES + (VOLUMES_PER_PARAMETER * n_params if n_params <= FEW_PARAMS else 0)
+    needed = 4 * copies * max(grid.n_voxels, moving_grid.n_voxels)
+    run.place(needed)
     one, two = (volume.to(device=run.device, dtype=torch.float32) for volume in pair.volumes)
     fixed, other = (one, grid), (two, moving_grid)
     priors = Priors() if bending is None else Priors(bending=bending)
@@ -88,11 +92,9 @@ def register(
         checkpoint = CheckpointFile(run.out / CHECKPOINT, print_, device=run.device)
         if resume and (code := run.finished(print_, checkpoint)) is not None:
             raise typer.Exit(code)
-        n_params = model(moving_grid).n_params
-        copies = VOLUMES + (VOLUMES_PER_PARAMETER * n_params if n_params <= FEW_PARAMS else 0)
         run.begin(
             [f"Reference {grid_words(grid)}", f"Moving {grid_words(moving_grid)}"],
-            4 * copies * max(grid.n_voxels, moving_grid.n_voxels),
+            needed,
             remedy="resample the volumes to larger voxels",
         )
         check_start(talk, checkpoint, resume=resume)
@@ -132,14 +134,15 @@ def _solve(
     n_steps: int,
     checkpoint: CheckpointFile,
 ) -> Result:
-    from duotomo.cli._progress import StageProgress
+    from duotomo.cli._progress import Phase, RunProgress
     from duotomo.methods.registration import registration_stages
     from duotomo.methods.registration_run import registered
     from duotomo.objectives import CrossCorrelation, SumOfSquares
 
     (volume, grid), (moving, moving_grid) = fixed, other
     work = [(n_steps, float(grid.coarsen(stage.coarsen).n_voxels)) for stage in registration_stages(settings)]
-    with StageProgress(talk.console, work) as progress:
+    with RunProgress(talk.console, [Phase("registration", tuple(work))]) as progress:
+        progress.begin("registration")
         return registered(
             volume,
             moving,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from duotomo.cli._flatten import Fields
-from duotomo.cli._options import Computing
+from duotomo.cli._options import Computing, Talk
 from duotomo.reproduction.plan import DataLevel
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ ALL = "all"
 def reproduce(
     name: Annotated[str, typer.Argument(help="The experiment, or all; fda-projections: not in the paper.")],
     computing: Annotated[Computing, Fields(only=("device",))],
+    talk: Annotated[Talk, Fields(only=("log",))],
     level: Annotated[
         tuple[DataLevel, ...],
         typer.Option(help="How the data are made; may be given twice. All that can be, unless given."),
@@ -41,13 +42,12 @@ def reproduce(
     Example: duotomo reproduce toroid-simultaneous --level honest --quick
     """
     # Imported here: `duotomo --help` needs none of it.
-    from rich.console import Console
-
+    from duotomo.cli._console import LoggedConsole
     from duotomo.errors import DuotomoError
     from duotomo.reproduction import EXPERIMENTS, Plan
     from duotomo.reproduction.fda import FDA_NAME
 
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = LoggedConsole(highlight=False, soft_wrap=True, markup=False)
     if name not in (ALL, FDA_NAME, *EXPERIMENTS):
         raise DuotomoError(
             f"expected one of the experiments {', '.join([*EXPERIMENTS, FDA_NAME])}, or all; got {name!r}. "
@@ -55,10 +55,10 @@ def reproduce(
         )
     if data is not None and not data.is_dir():
         raise DuotomoError(f"expected a folder at --data {data}; got none. Check the path.")
-    computing.prepare()
+    device = computing.prepare(talk)
 
     def plan(one: DataLevel) -> Plan:
-        return Plan(level=one, quick=quick, device=computing.device.value, data=data)
+        return Plan(level=one, quick=quick, device=device, data=data)
 
     try:
         some = cases is not None or methods is not None

@@ -62,7 +62,7 @@ def simulate(
     if single and options.second_visit:
         raise FileError(f"expected a folder for two visits; got {out.name!r}. Leave the suffix out.")
     folder, truths = (out.parent, f"{out.stem}_truth") if single else (out, "truth")
-    computing.prepare()
+    computing.prepare(talk)
     acquisition = machine_acquisition(options.machine, n_views=options.n_views, pixel_mm=options.pixel_mm)
     make_folder("simulate", folder)
     if single:
@@ -73,7 +73,7 @@ def simulate(
         d_v, d_u = acquisition.pixel_spacing_mm
         talk.progress(f"{options.machine}: {acquisition.shape} (view, v, u), pixels of {d_v:g} x {d_u:g} mm")
         talk.progress("Squeezing the breast" if options.compressed else "Making the body")
-        made = make_visits(options, acquisition, device=computing.device.value)
+        made = make_visits(options, acquisition, device=computing.drawn)
         for number, visit in enumerate(made.visits, start=1):
             thick = f"{visit.thickness_mm:.1f} mm thick"
             talk.progress(f"Visit {number}: {thick}, made on a finer grid, with noise")

@@ -32,6 +32,7 @@ from duotomo.io.scan_rtk import read_rtk_geometry
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks import READERS, Request
 from duotomo.io.study_file import read_study
+from duotomo.io.visits import missing_of, thickness_missing
 from duotomo.io.volume_file import read_volume
 
 Facts = dict[str, Any]
@@ -39,7 +40,9 @@ Facts = dict[str, Any]
 _WHERE = "describe"
 
 
-def describe(path: AnyPath, options: ScanOptions | None = None) -> dict[str, Any]:
+def describe(
+    path: AnyPath, options: ScanOptions | None = None, *, number: int = 1, n_visits: int = 1
+) -> dict[str, Any]:
     """Return what a file or a folder of any kind holds; nothing that names a patient.
 
     Parameters
@@ -48,12 +51,15 @@ def describe(path: AnyPath, options: ScanOptions | None = None) -> dict[str, Any
         A scan, volume, study, transform, geometry or result folder.
     options : ScanOptions, optional
         What a scan does not say itself.
+    number, n_visits : int
+        Which visit of how many a scan is: options may be given once for each.
 
     Returns
     -------
     dict
         The `kind`, as `FileKind` has it, and facts that JSON can hold, units in their names. A scan without
-        a geometry is described as far as its file goes; `missing` says what is.
+        a geometry is described as far as its file goes. Where `read_visits` would ask for more than that,
+        or refuse a scan, `missing` lists why.
 
     Raises
     ------
@@ -61,10 +67,9 @@ def describe(path: AnyPath, options: ScanOptions | None = None) -> dict[str, Any
         If nothing is there, or it cannot be read.
     """
     path, options = Path(path), options or ScanOptions()
-    supplied = options.of_visit(1, 1)
     kind = recognise(path, with_geometry=options.has_geometry)
     describers: dict[FileKind, Callable[[Path], Facts]] = {
-        FileKind.SCAN: lambda scan: _scan(scan, supplied),
+        FileKind.SCAN: lambda scan: _scan(scan, options, number, n_visits),
         FileKind.RESULT: _result,
         FileKind.STUDY: _study,
         FileKind.CHECKPOINT: _checkpoint,
@@ -77,10 +82,13 @@ def describe(path: AnyPath, options: ScanOptions | None = None) -> dict[str, Any
     return {"kind": kind.value, **describers[kind](path)}
 
 
-def _scan(path: Path, supplied: Supplied) -> Facts:
-    """Return the facts of a scan; where the geometry is missing, what there is, and what is missing."""
+def _scan(path: Path, options: ScanOptions, number: int, n_visits: int) -> Facts:
+    """Return the facts of a scan, and what is missing; without a geometry, what there is."""
+    supplied = options.of_visit(number, n_visits)
     try:
-        return _of_scan(read_scan(path, supplied))
+        scan = read_scan(path, supplied)
+        missing = missing_of(scan, options, number=number, n_visits=n_visits)
+        return {**_of_scan(scan), **({"missing": missing} if missing else {})}
     except FileError as error:
         try:
             found = _header(path) if path.is_dir() or is_dicom(path) else _stack(path, supplied)
@@ -88,7 +96,11 @@ def _scan(path: Path, supplied: Supplied) -> Facts:
             found = None
         if found is None:
             raise
-        return {**found, "missing": str(error)}
+        missing = [str(error)]
+        if not path.is_dir() and not is_dicom(path) and not options.thickness_of_visit(number, n_visits):
+            # No other format says it.
+            missing.append(thickness_missing(number))
+        return {**found, "missing": missing}
 
 
 def _of_scan(scan: Scan) -> Facts:
@@ -102,6 +114,8 @@ def _of_scan(scan: Scan) -> Facts:
         facts["flat_field"] = _range(scan.flat_field)
     if scan.thickness_mm is not None:
         facts["thickness_mm"] = round(scan.thickness_mm, 3)
+    if scan.identity is not None:
+        facts["side"] = scan.identity.breast.laterality or "not said"
     if scan.facts:
         facts["facts"] = dict(scan.facts)
     facts["warnings"] = list(scan.warnings)

@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import logging
 import warnings
 from typing import Any
 
 from duotomo.io.paths import FileError
 
+ITK = logging.getLogger("SimpleITK")
+"""What ITK says."""
 
+
+@functools.cache
 def simpleitk() -> Any:
-    """Return the module SimpleITK."""
+    """Return the module SimpleITK; what ITK says goes to Python's logging, and no longer to the terminal."""
     with warnings.catch_warnings():
         # From SWIG's own types, on Python 3.12 and later; as an error it would end the process.
         warnings.filterwarnings("ignore", "builtin type .* has no __module__", DeprecationWarning)
-        return _library("SimpleITK")
+        sitk = _library("SimpleITK")
+        base: Any = sitk.LoggerBase
+
+        class ItkWords(base):  # type: ignore[misc]
+            """Hears all that ITK says, for as long as ITK has it."""
+
+            def DisplayText(self, text: str) -> None:
+                ITK.info(text.strip())
+
+            def DisplayWarningText(self, text: str) -> None:
+                ITK.warning(text.strip())
+
+            def DisplayErrorText(self, text: str) -> None:
+                ITK.error(text.strip())
+
+            DisplayGenericOutputText = DisplayDebugText = DisplayText
+
+        words = ItkWords()
+        words.SetAsGlobalITKLogger()
+        # ITK does not keep it.
+        sitk.duotomo_words = words
+        return sitk
 
 
 def nibabel() -> Any:

@@ -79,7 +79,7 @@ class ScanOptions:
     machine : tuple of str
         A published machine, such as ge_senoclaire: once for all visits, or once for each.
     pixel_spacing_mm : tuple of float, optional
-        V,U in mm.
+        V,U in mm, or one number for both.
     source_to_detector_mm : float, optional
         In mm.
     source_to_pivot_mm : float, optional
@@ -103,7 +103,7 @@ class ScanOptions:
     saturation : float, optional
         Counts from which on a pixel is dead.
     voxel_mm : tuple of float, optional
-        Z,Y,X in mm. Unless given: 1 mm, and the size of a pixel.
+        Z,Y,X in mm, or one number for all. Unless given: 1 mm, and the size of a pixel.
     thickness_mm : tuple of float, optional
         Of the compressed breast, in mm; one for all visits, or one for each: 52,48.
     gap_mm : float

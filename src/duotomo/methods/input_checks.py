@@ -10,6 +10,7 @@ import torch
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.methods.correlation import correlation
 from duotomo.methods.initial_guess import centroid_mm, view_centers_mm, view_vectors
+from duotomo.methods.remedies import REMEDIES
 from duotomo.methods.study import Study, Visit
 
 EMPTY = 0.5
@@ -65,6 +66,11 @@ class Check:
     value: float
     limit: float
     text: str
+
+    @property
+    def remedy(self) -> str:
+        """What to do, if the check failed."""
+        return "" if self.passed else REMEDIES.get(self.name, "")
 
 
 def input_checks(study: Study) -> tuple[Check, ...]:

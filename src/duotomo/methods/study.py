@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import torch
 
@@ -132,6 +133,31 @@ class Study:
     def reference(self) -> Visit:
         """The first visit, whose frame is that of the volume."""
         return self.visits[0]
+
+    def to(self, device: torch.device | str) -> Self:
+        """Return the same study with its data on a device.
+
+        Parameters
+        ----------
+        device : torch.device or str
+            Such as "cuda".
+
+        Returns
+        -------
+        Study
+            Itself, if the data are there already.
+        """
+        if self.reference.projections.device == torch.device(device):
+            return self
+        visits = tuple(
+            replace(
+                visit,
+                projections=visit.projections.to(device),
+                weights=None if visit.weights is None else visit.weights.to(device),
+            )
+            for visit in self.visits
+        )
+        return replace(self, visits=visits)
 
     @property
     def moving(self) -> tuple[Visit, ...]:

@@ -102,7 +102,10 @@ class Trust:
         dict
             By name; numbers that are not finite become None.
         """
-        rows = [{name: _plain(value) for name, value in asdict(check).items()} for check in self.checks]
+        rows = [
+            {**{name: _plain(value) for name, value in asdict(check).items()}, "remedy": check.remedy}
+            for check in self.checks
+        ]
         return {"trusted": self.trusted, "reason": self.reason, "use": self.use, "checks": rows}
 
 

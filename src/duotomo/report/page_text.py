@@ -121,7 +121,8 @@ def _findings(saved: SavedResult, shown: PageVolumes) -> str:
 def _checks(index: Mapping[str, Any], notes: Sequence[str]) -> str:
     checks = [*quality_checks(index), *(CheckLine(verdict=NOTE, words=note) for note in notes)]
     lines = [
-        f'<li class="{check.verdict}"><b>{check.verdict}</b> {escape(check.words)}</li>' for check in checks
+        f'<li class="{check.verdict}"><b>{check.verdict}</b> {escape(check.words)}{_remedy(check)}</li>'
+        for check in checks
     ]
     quality = index.get("quality") or {}
     charts = []
@@ -131,6 +132,10 @@ def _checks(index: Mapping[str, Any], notes: Sequence[str]) -> str:
         if chart:
             charts.append(f"<h3>Visit {number + 1}: residual by view (root mean square)</h3>{chart}")
     return f"<ul>{''.join(lines)}</ul>{''.join(charts)}"
+
+
+def _remedy(check: CheckLine) -> str:
+    return f" <em>What to do: {escape(check.remedy)}</em>" if check.remedy else ""
 
 
 def _motion(saved: SavedResult, index: Mapping[str, Any]) -> str:

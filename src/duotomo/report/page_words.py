@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from statistics import median
 from typing import Any
 
 import torch
+
+from duotomo.methods.remedies import REMEDIES
 
 Rows = list[tuple[str, str]]
 
@@ -20,12 +22,23 @@ MOST_RESIDUAL = 2.0
 the noise: voxels leave some of every view unexplained, at the skin above all."""
 
 
+_LOOK_AT_VIEW = (
+    "Look at this view in the scan: did the patient move during it, is part of the detector dead, or is its "
+    "geometry another one?"
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CheckLine:
-    """One line of the quality checks. verdict: PASS, LOOK (a person should) or NOTE."""
+    """One line of the quality checks. verdict: PASS, LOOK (a person should) or NOTE. remedy: what to do."""
 
     verdict: str
     words: str
+    remedy: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the line as plain values, which JSON can hold."""
+        return asdict(self)
 
 
 def signed(value: float, unit: str) -> str:
@@ -104,10 +117,12 @@ def quality_checks(index: Mapping[str, Any]) -> list[CheckLine]:
             told = "" if lowest is None else f" Least volume ratio {lowest:.2f}."
             place = f"folds at {n_folded:.0f} voxels" if n_folded else "folds nowhere"
             words = f"The motion of visit {visit} {place}.{told}"
-            checks.append(CheckLine(verdict=LOOK if n_folded else PASS, words=words))
+            remedy = REMEDIES["folding"] if n_folded else ""
+            checks.append(CheckLine(verdict=LOOK if n_folded else PASS, words=words, remedy=remedy))
     for row in trust.get("checks") or []:
         if not row.get("passed", True):
-            checks.append(CheckLine(verdict=LOOK, words=str(row.get("text", ""))))
+            words, remedy = str(row.get("text", "")), str(row.get("remedy", ""))
+            checks.append(CheckLine(verdict=LOOK, words=words, remedy=remedy))
     means = numbers(quality.get("mean_displacement_mm"))
     largest = numbers(quality.get("largest_displacement_mm"))
     for visit, (mean, most) in enumerate(zip_longest(means, largest), start=2):
@@ -139,18 +154,22 @@ def numbers(values: Any) -> list[float | None]:
 def _residual_check(visit: int, rms: Sequence[float | None], sigma: float) -> CheckLine:
     known = [value for value in rms if value is not None]
     if len(known) < len(rms):
-        return CheckLine(verdict=LOOK, words=f"Visit {visit}: the residual of a view is not a number.")
+        words = f"Visit {visit}: the residual of a view is not a number."
+        return CheckLine(verdict=LOOK, words=words, remedy=_LOOK_AT_VIEW)
     worst, typical = max(known), median(known)
     words = (
         f"Visit {visit}: the worst view's residual is {worst / (typical or 1):.1f} times the median view's, "
         f"and {worst / sigma:.1f} times the noise."
     )
-    return CheckLine(verdict=PASS if worst <= MOST_RESIDUAL * typical else LOOK, words=words)
+    if worst <= MOST_RESIDUAL * typical:
+        return CheckLine(verdict=PASS, words=words)
+    return CheckLine(verdict=LOOK, words=words, remedy=_LOOK_AT_VIEW)
 
 
 def _status_check(status: str, reason: str) -> CheckLine:
     verdict = {"converged": PASS, "step limit": NOTE}.get(status, LOOK)
-    return CheckLine(verdict=verdict, words=f"{status.capitalize()}. {reason}")
+    remedy = REMEDIES["convergence"] if verdict == LOOK else ""
+    return CheckLine(verdict=verdict, words=f"{status.capitalize()}. {reason}", remedy=remedy)
 
 
 def _xyz(values: Sequence[float], unit: str) -> str:
