@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duotomo.cli._settings_file import MOST_BYTES, read_settings
-from duotomo.io.settings_text import settings_text
 from duotomo.io.paths import FileError
+from duotomo.io.settings_text import settings_text
 from tests.cli.commands import duotomo
 
 PLAIN = (

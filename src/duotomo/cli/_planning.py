@@ -46,7 +46,10 @@ def plan(words: Sequence[str]) -> dict[str, Any]:
         # An option that is none, or has another value than it may have.
         if not hasattr(error, "format_message"):
             raise
-        return {"error": error.format_message(), "option": getattr(getattr(error, "param", None), "name", None)}
+        return {
+            "error": error.format_message(),
+            "option": getattr(getattr(error, "param", None), "name", None),
+        }
     answer: dict[str, Any] = json.loads(said.getvalue().splitlines()[-1])
     return answer
 

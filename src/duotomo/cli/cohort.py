@@ -30,24 +30,20 @@ class Where:
 
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Cases at once. Unless given: by cores and memory.", rich_help_panel=WORKERS),
+        typer.Option(
+            min=1, help="Cases at once. Unless given: by cores and memory.", rich_help_panel=WORKERS
+        ),
     ] = None
     threads: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="For each case. Unless given: the cores, divided.", rich_help_panel=WORKERS
-        ),
+        typer.Option(min=1, help="For each case. Unless given: the cores, divided.", rich_help_panel=WORKERS),
     ] = None
     max_memory: Annotated[
         float | None,
         typer.Option(min=0, help="Most memory of all cases together, in GB.", rich_help_panel=WORKERS),
     ] = None
-    device: Annotated[
-        Device, typer.Option(help="Where to compute.", rich_help_panel=WORKERS)
-    ] = Device.CPU
-    per_gpu: Annotated[
-        int, typer.Option(min=1, help="Cases that share a GPU.", rich_help_panel=WORKERS)
-    ] = 1
+    device: Annotated[Device, typer.Option(help="Where to compute.", rich_help_panel=WORKERS)] = Device.CPU
+    per_gpu: Annotated[int, typer.Option(min=1, help="Cases that share a GPU.", rich_help_panel=WORKERS)] = 1
     scheduler: Annotated[
         str | None,
         typer.Option(
@@ -98,7 +94,9 @@ def cohort(
     ] = None,
     deidentify_key: Annotated[
         Path | None,
-        typer.Option(help="A file with a secret that names the patients of a folder. Unless given: drawn once."),
+        typer.Option(
+            help="A file with a secret that names the patients of a folder. Unless given: drawn once."
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run, what cannot, and what it costs.")
@@ -147,7 +145,9 @@ def _run(
                 on_note=talk.progress,
             )
     except KeyboardInterrupt:
-        talk.say("Go on with the same command: what has ended is kept, the rest goes on from its checkpoints.")
+        talk.say(
+            "Go on with the same command: what has ended is kept, the rest goes on from its checkpoints."
+        )
         raise
     page = write_cohort_page(out)
     names = write_tables(out)
@@ -158,7 +158,9 @@ def _run(
             # Even with --quiet: nobody should miss it.
             typer.echo(f"Failed: {row.case}: {row.reason}", err=True)
     talk.wrote([page, *(out / name for name in names)])
-    talk.finish({"status": "done", "page": str(page), "counts": counts, "cases": [asdict(row) for row in rows]})
+    talk.finish(
+        {"status": "done", "page": str(page), "counts": counts, "cases": [asdict(row) for row in rows]}
+    )
     raise typer.Exit(_code(rows))
 
 
@@ -176,7 +178,9 @@ def _found(
     from duotomo.cohort.find import find_cases
     from duotomo.cohort.pseudonym_key import pseudonyms_of
 
-    found = find_cases(folder, pseudonyms_of(key or out / KEY, draw=key is None and not dry_run), command=command)
+    found = find_cases(
+        folder, pseudonyms_of(key or out / KEY, draw=key is None and not dry_run), command=command
+    )
     for reason in found.left_out:
         talk.progress(f"Left out: {reason}")
     return found.cases

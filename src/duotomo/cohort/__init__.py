@@ -1,8 +1,8 @@
 """Many cases with one call: each is `duotomo joint` or `duotomo change`, run on Dask.
 
 `read_manifest` or `find_cases` says which cases there are, `survey` what would run and what it costs, and
-`cohort` runs what has no result yet. `read_table` reads what came out; `duotomo.report.write_cohort_page` makes
-the page of it. Dask comes with the extra `cluster`: `pip install 'duotomo[cluster]'`.
+`cohort` runs what has no result yet. `read_table` reads what came out; `duotomo.report.write_cohort_page`
+makes the page of it. Dask comes with the extra `cluster`: `pip install 'duotomo[cluster]'`.
 """
 
 from typing import TYPE_CHECKING
@@ -12,12 +12,12 @@ from duotomo._lazy import lazy_names
 if TYPE_CHECKING:
     from duotomo.cohort.case import Case, Command
     from duotomo.cohort.dask_client import SchedulerLostError
+    from duotomo.cohort.dry_run import Survey, survey
     from duotomo.cohort.find import Found, find_cases
     from duotomo.cohort.manifest import read_manifest
     from duotomo.cohort.plan import Planned
     from duotomo.cohort.resources import Allotment, Resources
     from duotomo.cohort.run import Standing, cohort
-    from duotomo.cohort.dry_run import Survey, survey
     from duotomo.cohort.table import Row, read_table, write_tables
 
 __all__ = [

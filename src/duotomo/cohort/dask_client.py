@@ -42,10 +42,14 @@ def connected(address: str, *, wait_s: float = CONNECT_S) -> Iterator[Client]:
     """Give a client of the scheduler at an address; raise if there is none, or one of another kind."""
     from distributed import Client
 
+    client = None
     # Dask says in a log what is said here as an error.
-    log = logging.getLogger("distributed")
-    level, client = log.level, None
-    log.setLevel(logging.CRITICAL)
+    logs = [
+        logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith("distributed")
+    ]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.CRITICAL + 1)
     try:
         try:
             with warnings.catch_warnings():
@@ -61,7 +65,8 @@ def connected(address: str, *, wait_s: float = CONNECT_S) -> Iterator[Client]:
     finally:
         if client is not None:
             client.close(timeout=5)
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
 
 
 def check_versions(client: Client, *, wait_s: float = WORKERS_S) -> None:
@@ -78,7 +83,10 @@ def check_versions(client: Client, *, wait_s: float = WORKERS_S) -> None:
         found = client.get_versions(check=False)
     everyone = {"the scheduler": found["scheduler"], **found["workers"]}
     own, others = _own(), client.run(own_version)
-    told = {name: _versions(facts) | {"duotomo": others.get(name, own["duotomo"])} for name, facts in everyone.items()}
+    told = {
+        name: _versions(facts) | {"duotomo": others.get(name, own["duotomo"])}
+        for name, facts in everyone.items()
+    }
     wrong = differing(own, told)
     if wrong:
         raise DuotomoError(
@@ -179,7 +187,9 @@ def run_tasks(
                 continue
             outcome = outcome or _of_lost(task)
         else:
-            raise SchedulerLostError("cohort: expected the Dask scheduler to keep its tasks; got none of them.")
+            raise SchedulerLostError(
+                "cohort: expected the Dask scheduler to keep its tasks; got none of them."
+            )
         del waiting[future.key]
         on_outcome(outcome)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from duotomo.cohort.case import Case, Value
 from duotomo.cohort.folder import CHECKPOINT, FOLDERS, case_folder, has_result, made_of, read_state
-from duotomo.cohort.plan import START_S, Planned, plan_cases
 from duotomo.cohort.plan import SECONDS_PER_WORK as PER_WORK
+from duotomo.cohort.plan import START_S, Planned, plan_cases
 from duotomo.cohort.resources import Allotment, Resources, allot, seconds_left, too_large
 from duotomo.io.paths import AnyPath
 

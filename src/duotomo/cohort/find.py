@@ -51,13 +51,11 @@ class _Scan:
     date: str
 
 
-def find_cases(
-    folder: AnyPath, pseudonyms: Pseudonyms, *, command: Command = Command.JOINT
-) -> Found:
+def find_cases(folder: AnyPath, pseudonyms: Pseudonyms, *, command: Command = Command.JOINT) -> Found:
     """Return the cases in a folder of DICOM: two scans of one patient, side and view.
 
-    Headers alone are read, in all folders below. A scan is a file of projections, or a folder with one view in
-    each file. Of more than two, the newest and the one before are taken.
+    Headers alone are read, in all folders below. A scan is a file of projections, or a folder with one view
+    in each file. Of more than two, the newest and the one before are taken.
 
     Parameters
     ----------
@@ -86,9 +84,7 @@ def find_cases(
     for scan in _scans(root, left_out):
         groups[scan.patient, scan.side, scan.view].append(scan)
     cases = [
-        case
-        for scans in groups.values()
-        if (case := _case(scans, pseudonyms, command, left_out)) is not None
+        case for scans in groups.values() if (case := _case(scans, pseudonyms, command, left_out)) is not None
     ]
     if not cases:
         reasons = f": {'; '.join(left_out[:5])}" if left_out else ""
@@ -99,9 +95,7 @@ def find_cases(
     return Found(cases=tuple(sorted(cases, key=lambda one: one.name)), left_out=tuple(left_out))
 
 
-def _case(
-    scans: list[_Scan], pseudonyms: Pseudonyms, command: Command, left_out: list[str]
-) -> Case | None:
+def _case(scans: list[_Scan], pseudonyms: Pseudonyms, command: Command, left_out: list[str]) -> Case | None:
     """Return the case of the scans of one patient, side and view, None if there is none."""
     first = scans[0]
     known = pseudonyms.of("\0".join(first.patient))[:10]
@@ -176,7 +170,9 @@ def _scan(path: Path, header: Any) -> _Scan | None:
         said = comparable(identifying(header), header, BreastView.of(header))
         if not said["PatientID"] or not said[SIDE] or not said[VIEW]:
             return None
-        dates = ("".join(str(header.get(name) or "") for name in pair) for pair in _DATES if header.get(pair[0]))
+        dates = (
+            "".join(str(header.get(name) or "") for name in pair) for pair in _DATES if header.get(pair[0])
+        )
         return _Scan(
             path=path,
             # Names are spelled in several ways; that they differ is said when the scans are compared.

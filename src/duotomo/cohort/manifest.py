@@ -1,4 +1,4 @@
-"""Manifests: which cases a cohort has, as CSV or TOML. All that is wrong is said at once, by row and column."""
+"""Manifests: which cases a cohort has, as CSV or TOML. All that is wrong is said, by row and column."""
 
 from __future__ import annotations
 
@@ -105,8 +105,12 @@ def refusal(where: str, path: Path | str, problems: Sequence[str]) -> FileError:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     return FileError(
         "\n".join(
-            [f"{where}: expected a manifest without fault; got {count} in {path}:", *shown, *more]
-            + ["Correct them: nothing was started."]
+            [
+                f"{where}: expected a manifest without fault; got {count} in {path}:",
+                *shown,
+                *more,
+                "Correct them: nothing was started.",
+            ]
         )
     )
 
@@ -217,9 +221,7 @@ def _case(
         return None
 
 
-def _visits(
-    where: str, row: Mapping[str, Any], root: Path, problems: Problems
-) -> Iterator[tuple[int, Path]]:
+def _visits(where: str, row: Mapping[str, Any], root: Path, problems: Problems) -> Iterator[tuple[int, Path]]:
     for name, value in row.items():
         number = _visit(name)
         if number is None:

@@ -20,7 +20,7 @@ from duotomo.io.settings_text import settings_text
 PLANNER = "duotomo.cli._planning"
 """The module that answers; it imports what commands import, in a process of its own."""
 
-PROGRAM_BYTES = 700_000_000
+PROGRAM_BYTES = 900_000_000
 """Of memory for the program itself: Python, PyTorch, the compiled loops and the page."""
 
 START_S, SECONDS_PER_WORK = 10.0, 4e-9
@@ -187,8 +187,8 @@ def _plan(planned: Planned, out: Path, planner: Planner) -> Planned:
     case = planned.case
     for path, column in zip(case.visits, case.columns, strict=True):
         if not path.exists():
-            said = "expected a scan there; got nothing"
-            return _failed(planned, f"{case.place}, column {column}: {said}. Check the path.")
+            missing = "expected a scan there; got nothing. Check the path."
+            return _failed(planned, f"{case.place}, column {column}: {missing}")
     try:
         write_options(out, planned)
     except DuotomoError as error:
@@ -197,7 +197,9 @@ def _plan(planned: Planned, out: Path, planner: Planner) -> Planned:
     if "error" in said:
         option = said.get("option")
         # A value that is wrong on the shell is wrong in the file of options, too.
-        column = next((name for name in planned.options if name == option or f"'--{name}'" in said["error"]), "")
+        column = next(
+            (name for name in planned.options if name == option or f"'--{name}'" in said["error"]), ""
+        )
         where = f"{case.place}, column {column}" if column else case.place
         return _failed(planned, f"{where}: {without_paths(str(said['error']), case)}")
     return Planned(
@@ -219,6 +221,7 @@ def without_paths(text: str, case: Case) -> str:
     >>> without_paths("read_scan: /scans/Doe_Jane.dcm: expected views", case)
     'read_scan: (current): expected views'
     """
+    text = text.removeprefix(f"duotomo {case.command.value}: ")
     for path, column in zip(case.visits, case.columns, strict=True):
         for said in (str(path.resolve()), str(path), path.name):
             text = text.replace(said, f"({column})")

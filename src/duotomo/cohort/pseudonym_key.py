@@ -11,7 +11,7 @@ from duotomo.io.paths import make_folder
 
 
 def pseudonyms_of(path: Path, *, draw: bool) -> Pseudonyms:
-    """Return the pseudonyms of the key in a file; draw: make that file, for its owner only, if it is not there.
+    """Return the pseudonyms of the key in a file; draw: make it, for its owner only, if it is not there.
 
     Without a file, and without drawing one, they are others each time.
     """

@@ -66,8 +66,8 @@ class Resources:
                 raise DuotomoError(f"Resources: expected `{name}` of 1 or more; got {value}. Leave it out.")
         if self.scheduler is not None and (self.n_workers or self.max_memory_gb or self.per_gpu > 1):
             raise DuotomoError(
-                "Resources: expected `scheduler` without `n_workers`, `max_memory_gb` and `per_gpu`; got both. "
-                "Its workers say how many they are, and dask worker --memory-limit how much each may take."
+                "Resources: expected `scheduler` without `n_workers`, `max_memory_gb` and `per_gpu`; got "
+                "both. Its workers say how many they are, and dask worker --memory-limit what each may take."
             )
 
 
@@ -163,8 +163,8 @@ def too_large(planned: Planned, allotment: Allotment) -> str:
         return ""
     return (
         f"{planned.case.place}: expected to need at most {most / GB:.3g} GB, the share of one of "
-        f"{allotment.n_workers} workers; got about {planned.memory_bytes / GB:.3g} GB. Use larger voxels, fewer "
-        f"workers (`n_workers=1`), or a larger machine."
+        f"{allotment.n_workers} workers; got about {planned.memory_bytes / GB:.3g} GB. Use larger voxels, "
+        f"fewer workers (`n_workers=1`), or a larger machine."
     )
 
 

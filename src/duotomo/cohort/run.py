@@ -18,6 +18,7 @@ from duotomo.cohort.dask_client import (
     connected,
     run_tasks,
 )
+from duotomo.cohort.dry_run import is_finished, seen_factor
 from duotomo.cohort.folder import (
     FOLDERS,
     LOGS,
@@ -30,10 +31,10 @@ from duotomo.cohort.folder import (
 )
 from duotomo.cohort.plan import Planned, plan_cases, without_paths, words_of
 from duotomo.cohort.resources import Allotment, Resources, allot, seconds_left, too_large
-from duotomo.cohort.dry_run import is_finished, seen_factor
 from duotomo.cohort.table import Row, read_table
 from duotomo.cohort.task import REFUSED, STOPPED, Outcome, Task
-from duotomo.cohort.workers import LocalWorkers, local_workers
+from duotomo.cohort.thumbnail import thumbnail_of
+from duotomo.cohort.workers import local_workers
 from duotomo.errors import DuotomoError
 from duotomo.io.durable import durable, held
 from duotomo.io.paths import AnyPath, FileError, make_folder
@@ -230,9 +231,7 @@ class _Run:
                     connected(workers.address) as client,
                 ):
                     self._say_dashboard(client.dashboard_link)
-                    run_tasks(
-                        client, self._tasks(key), self._hear, is_alive=_tending(workers), on_tick=self._tick
-                    )
+                    run_tasks(client, self._tasks(key), self._hear, is_alive=workers.tend, on_tick=self._tick)
             except SchedulerLostError:
                 restarts = restarts + 1 if len(self._left) == before else 0
                 if restarts > MOST_RESTARTS:
@@ -247,6 +246,7 @@ class _Run:
                 words=(*words_of(one, self._out), "--device", resources.device),
                 out=str(case_folder(self._out, name).resolve()),
                 log=str((self._out / LOGS / f"{name}.txt").resolve()),
+                thumbnail=str(thumbnail_of(self._out, name).resolve()),
                 session=str((self._out / SESSION).resolve()),
                 key=key,
                 n_threads=(resources.n_threads or 1) if given is None else given.n_threads,
@@ -262,8 +262,8 @@ class _Run:
         error = without_paths(outcome.error, one.case)
         if outcome.code == STOPPED:
             error = (
-                f"expected a worker that sees {self._out.resolve()}; got one that does not find this run there. "
-                f"The folder has to be shared between the machines."
+                f"expected a worker that sees {self._out.resolve()}; got one that does not find this run "
+                f"there. The folder has to be shared between the machines."
             )
         elif not error:
             self._seen.append(outcome.wall_s / one.seconds)
@@ -316,9 +316,7 @@ class _Run:
         left = None
         if self._left:
             factor = statistics.median(self._seen) if self._seen else seen_factor(self._out, self._cases)
-            most = seconds_left(
-                [one.seconds for one in self._left.values()], self._n_workers, factor=factor
-            )
+            most = seconds_left([one.seconds for one in self._left.values()], self._n_workers, factor=factor)
             left = max(0.0, most - (time.monotonic() - self._changed_s))
         self._show(
             Standing(
@@ -343,7 +341,3 @@ class _Run:
 
 def _refused(name: str, problem: str) -> Outcome:
     return Outcome(name=name, code=REFUSED, error=problem, attempts=0, wall_s=0.0)
-
-
-def _tending(workers: LocalWorkers) -> Callable[[], bool]:
-    return workers.tend

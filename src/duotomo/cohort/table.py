@@ -196,7 +196,10 @@ def write_tables(out: AnyPath) -> list[str]:
     folder = Path(out)
     rows = [asdict(row) for row in read_table(folder)]
     names = [one.name for one in fields(Row)]
-    with durable("write_tables", folder / CSV) as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
+    with (
+        durable("write_tables", folder / CSV) as fresh,
+        fresh.open("w", encoding="utf-8", newline="") as file,
+    ):
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)

@@ -12,11 +12,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from duotomo.cohort.folder import CHECKPOINT
+from duotomo.cohort.thumbnail import draw_thumbnail
 from duotomo.io.durable import locked
 from duotomo.io.paths import FileError, make_folder
 
@@ -45,6 +47,7 @@ class Task:
     words: tuple[str, ...]
     out: str
     log: str
+    thumbnail: str
     session: str
     key: str
     n_threads: int
@@ -78,14 +81,18 @@ def run_case(task: Task) -> Outcome:
         code, said = REFUSED, f"expected the folder for this case alone; got another run in {task.out}"
     if code < 0 and code not in (STOPPED, TOO_LARGE):
         name = signal.Signals(-code).name
-        code, said = KILLED, (
-            f"expected to end by itself; got {name}, {attempts} times. If that was the system, short of "
-            f"memory: run fewer at once, with `n_workers`, or use larger voxels."
+        code, said = (
+            KILLED,
+            (
+                f"expected to end by itself; got {name}, {attempts} times. If that was the system, short of "
+                f"memory: run fewer at once, with `n_workers`, or use larger voxels."
+            ),
         )
     error = "" if code in (DONE, NOT_TRUSTED) else said[:_MOST_TEXT] or f"ended with exit code {code}"
-    return Outcome(
-        name=task.name, code=code, error=error, attempts=attempts, wall_s=time.monotonic() - began
-    )
+    if not error:
+        with suppress(FileError):
+            draw_thumbnail(Path(task.out), Path(task.thumbnail))
+    return Outcome(name=task.name, code=code, error=error, attempts=attempts, wall_s=time.monotonic() - began)
 
 
 def _wanted(task: Task) -> bool:

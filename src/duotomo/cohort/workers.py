@@ -44,9 +44,7 @@ class LocalWorkers:
     def start(self) -> None:
         """Start the scheduler, wait for its address, and start the workers."""
         said = Path(tempfile.mkdtemp(dir=self._scratch)) / "scheduler.json"
-        dashboard = (
-            ["--dashboard-address", f"{LOOPBACK}:0"] if find_spec("bokeh") else ["--no-dashboard"]
-        )
+        dashboard = ["--dashboard-address", f"{LOOPBACK}:0"] if find_spec("bokeh") else ["--no-dashboard"]
         words = ["--host", LOOPBACK, "--port", "0", "--scheduler-file", str(said), *dashboard]
         self._scheduler = self._process("scheduler", words, {})
         self.address = _address(self._scheduler, said)

@@ -14,7 +14,7 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 def histogram_svg(title: str, values: Sequence[float]) -> str:
-    """Return how many values fall into bins of round width, with a line at the median; "" for fewer than two."""
+    """Return how many values fall into bins of round width, with a line at the median; "" for one or none."""
     known = sorted(value for value in values if math.isfinite(value))
     if len(known) < 2:
         return ""
@@ -31,7 +31,8 @@ def histogram_svg(title: str, values: Sequence[float]) -> str:
             said = f"{start + number * width:g} to {start + (number + 1) * width:g}: {count}"
             parts.append(
                 f'<rect x="{left + 0.5:.1f}" y="{top:.1f}" width="{right - left - 1:.1f}" '
-                f'height="{HEIGHT - BOTTOM - top:.1f}" fill="{COLOURS[0]}"><title>{escape(said)}</title></rect>'
+                f'height="{HEIGHT - BOTTOM - top:.1f}" fill="{COLOURS[0]}"><title>{escape(said)}</title>'
+                "</rect>"
             )
     middle = known[len(known) // 2] if len(known) % 2 else sum(known[len(known) // 2 - 1 :][:2]) / 2
     at, end = x(middle), x(middle) > 0.7 * WIDTH
@@ -43,7 +44,8 @@ def histogram_svg(title: str, values: Sequence[float]) -> str:
     )
     ticks = range(0, n_bins + 1, max(1, math.ceil(n_bins / 5)))
     parts += [
-        f'<text x="{x(start + tick * width):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">'
+        f'<text x="{x(start + tick * width):.1f}" y="{HEIGHT - BOTTOM + 15}" '
+        f'text-anchor="{"end" if tick == n_bins else "middle"}">'
         f"{start + tick * width:.4g}</text>"
         for tick in ticks
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -15,21 +14,17 @@ from duotomo.change.change import RESEARCH
 from duotomo.cohort import Row, read_table
 from duotomo.cohort.folder import CSV, PAGE, PARQUET
 from duotomo.cohort.table import STATUSES
-from duotomo.errors import DuotomoError
+from duotomo.cohort.thumbnail import draw_thumbnail, thumbnail_of
 from duotomo.io.durable import durable
 from duotomo.io.paths import AnyPath
 from duotomo.io.result_format import PAGE as CASE_PAGE
-from duotomo.io.result_format import PICTURE
 from duotomo.report.cohort_charts import histogram_svg
 from duotomo.report.page import _hash
 
-THUMBNAIL = (400, 180)
-"""Pixels, at most: twice what is shown, for screens with small ones."""
-
 MOST_THUMBNAILS = 2000
-"""On one page: some 20 MB. The others are behind their links."""
+"""On one page: some 60 MB. The others are behind their links."""
 
-_MOST_PIXELS = 50_000_000
+_MOST_BYTES = 1_000_000
 _SCRIPT, _STYLE = "cohort_table.js", "cohort_table.css"
 
 
@@ -161,12 +156,14 @@ def _head(rows: Sequence[Row], folder: Path) -> str:
         if counts[status]
     )
     tables = " and ".join(
-        f'<a href="{name}" download>{name}</a>' for name in (CSV, PARQUET) if name == CSV or (folder / name).exists()
+        f'<a href="{name}" download>{name}</a>'
+        for name in (CSV, PARQUET)
+        if name == CSV or (folder / name).exists()
     )
     cases = "1 case" if len(rows) == 1 else f"{len(rows)} cases"
     return (
-        f'<h1>Breast tomosynthesis, {cases}</h1><p class="soft">TRE: how far a registered point is expected to '
-        f"be off, the median over the breast. All rows: {tables}. For research; not a medical device.</p>"
+        f'<h1>Breast tomosynthesis, {cases}</h1><p class="soft">TRE: how far a registered point is expected '
+        f"to be off, the median over the breast. All rows: {tables}. For research; not a medical device.</p>"
         f'<ul class="counts">{listed}</ul>'
     )
 
@@ -189,7 +186,11 @@ def _failures(rows: Sequence[Row]) -> str:
 
 def _place(rows: Sequence[Row]) -> str:
     where = rows[0].where
-    return f" ({escape(where)})" if len(rows) == 1 and where and not rows[0].reason.startswith(f"{where},") else ""
+    return (
+        f" ({escape(where)})"
+        if len(rows) == 1 and where and not rows[0].reason.startswith(f"{where},")
+        else ""
+    )
 
 
 def _charts(rows: Sequence[Row]) -> str:
@@ -199,7 +200,11 @@ def _charts(rows: Sequence[Row]) -> str:
         chart = histogram_svg(title, values)
         if chart:
             shown.append(f"<figure><figcaption>{escape(title)}</figcaption>{chart}</figure>")
-    return f'<section><h2>Distributions</h2><div class="charts">{"".join(shown)}</div></section>' if shown else ""
+    return (
+        f'<section><h2>Distributions</h2><div class="charts">{"".join(shown)}</div></section>'
+        if shown
+        else ""
+    )
 
 
 def _tools(rows: Sequence[Row]) -> str:
@@ -227,14 +232,15 @@ def _table(rows: Sequence[Row], folder: Path) -> str:
     )
     body = "".join(_row(row, folder, number < MOST_THUMBNAILS) for number, row in enumerate(rows))
     return (
-        '<div class="wide" tabindex="0" role="region" aria-label="Table of cases"><table id="cases"><thead><tr>'
+        '<div class="wide" tabindex="0" role="region" aria-label="Table of cases"><table id="cases">'
+        "<thead><tr>"
         f'<th scope="col">Picture</th>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
     )
 
 
 def _row(row: Row, folder: Path, with_picture: bool) -> str:
-    picture = _thumbnail(folder / row.folder / PICTURE) if row.folder and with_picture else ""
-    image = f'<img alt="Three views of {escape(row.case)}" src="{picture}">' if picture else ""
+    picture = _thumbnail(folder, row) if row.folder and with_picture else ""
+    image = f'<img alt="Middle slice of {escape(row.case)}" src="{picture}">' if picture else ""
     cells = "".join(_cells(row, folder))
     return (
         f'<tr data-status="{escape(row.status)}"><td class="picture" data-label="">{image}</td>{cells}</tr>\n'
@@ -247,7 +253,9 @@ def _cells(row: Row, folder: Path) -> Iterator[str]:
         kind = "number" if column.is_number else "text"
         if column.name == "case":
             page = f"{row.folder}/{CASE_PAGE}"
-            shown = f'<a href="{escape(page)}">{shown}</a>' if row.folder and (folder / page).exists() else shown
+            shown = (
+                f'<a href="{escape(page)}">{shown}</a>' if row.folder and (folder / page).exists() else shown
+            )
         elif column.name == "status":
             shown = f'<span class="status {_css(row.status)}">{shown}</span>'
         elif column.name == "reason":
@@ -256,18 +264,10 @@ def _cells(row: Row, folder: Path) -> Iterator[str]:
         yield f'<td class="{kind}" data-label="{label}" data-value="{value}">{shown}</td>'
 
 
-def _thumbnail(path: Path) -> str:
-    """Return a picture, small, as a `data:` address; "" where there is none that can be read."""
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            if image.width * image.height > _MOST_PIXELS:
-                return ""
-            small = image.convert("RGB")
-    except (OSError, ValueError, DuotomoError, SyntaxError):
+def _thumbnail(folder: Path, row: Row) -> str:
+    """Return the picture of a case as a `data:` address; "" where there is none."""
+    path = thumbnail_of(folder, row.case)
+    if not path.is_file() and not draw_thumbnail(folder / row.folder, path):
         return ""
-    small.thumbnail(THUMBNAIL)
-    packed = io.BytesIO()
-    small.save(packed, format="JPEG", quality=80)
-    return f"data:image/jpeg;base64,{b64encode(packed.getvalue()).decode()}"
+    data = path.read_bytes()
+    return f"data:image/png;base64,{b64encode(data).decode()}" if len(data) <= _MOST_BYTES else ""
