@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duotomo.cli._settings_file import MOST_BYTES, read_settings, settings_text
+from duotomo.cli._settings_file import MOST_BYTES, read_settings
 from duotomo.io.paths import FileError
+from duotomo.io.settings_text import settings_text
 from tests.cli.commands import duotomo
 
 PLAIN = (

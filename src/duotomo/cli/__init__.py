@@ -15,6 +15,7 @@ from duotomo.cli._flatten import flattened
 COMMANDS = (
     "joint",
     "change",
+    "cohort",
     "reconstruct",
     "register",
     "report",
@@ -50,7 +51,8 @@ main = typer.Typer(
     name="duotomo",
     cls=_Commands,
     help="Digital breast tomosynthesis from two visits.",
-    epilog="Exit codes: 0 done, 2 refused and nothing written, 3 a result not to be trusted, 130 Ctrl-C.",
+    epilog="Exit codes: 0 done, 2 refused and nothing written, 3 a result not to be trusted, "
+    "4 cases of a cohort that have none, 130 Ctrl-C.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

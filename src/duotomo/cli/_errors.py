@@ -17,9 +17,10 @@ import typer
 from duotomo.cli._flatten import shell_name
 from duotomo.cli._log import logged, quiet_libraries
 
-DONE, BAD_INPUT, NOT_TRUSTED, INTERRUPTED = 0, 2, 3, 130
+DONE, BAD_INPUT, NOT_TRUSTED, SOME_FAILED, INTERRUPTED = 0, 2, 3, 4, 130
 """Exit codes: done, and no check says no; refused, and no result written; a result that checks do not trust,
-the last good values of a run that diverged among them; stopped by Ctrl-C."""
+the last good values of a run that diverged among them; cases of a cohort without a result; stopped by
+Ctrl-C."""
 
 DEBUG = "DUOTOMO_DEBUG"
 """An environment variable: where it is set, errors show their traceback."""

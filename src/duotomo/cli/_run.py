@@ -15,9 +15,10 @@ from duotomo.cli._change import change_json, show_change
 from duotomo.cli._errors import DONE, NOT_TRUSTED, as_options
 from duotomo.cli._memory import GB, available_bytes, check_memory, fits
 from duotomo.cli._options import AUTO, Computing, Deidentifying, Talk
-from duotomo.cli._settings_file import load_settings, settings_text
+from duotomo.cli._settings_file import load_settings
 from duotomo.io.agreement import Agreement, Allowed
 from duotomo.io.result_format import PAGE, PICTURE, SETTINGS, ResultFormat
+from duotomo.io.settings_text import settings_text
 
 if TYPE_CHECKING:
     from duotomo.change import Change
@@ -31,10 +32,15 @@ PATHS = ("inputs", "scan", "reference", "moving", "geometry", "deidentify_key")
 """Options that are paths: a file's name may be a patient's."""
 
 NOT_KEPT = (
-    *("settings", "out", "resume", "quiet", "as_json", "log", "keep_paths", "help"),
+    *("settings", "out", "resume", "quiet", "as_json", "log", "keep_paths", "help", "dry_run"),
     *(one.name for one in fields(Allowed)),
 )
 """Options that say how to run, not what to compute; and permissions, which are of these inputs alone."""
+
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be computed and what it needs; write nothing.")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +176,13 @@ class Run:
             self._talk.progress(line)
         most_gb = self._saving.max_memory
         check_memory(needed, device=self.device, most_gb=most_gb, remedy=remedy, talk=self._talk)
+
+    def show_plan(self, plan: Sequence[str], needed: int, *, work: float) -> None:
+        """Say what would be computed, and what it needs. work: steps times voxels times views, at most."""
+        for line in plan:
+            self._talk.say(line)
+        self._talk.say(f"Memory: about {needed / GB:.3g} GB needed")
+        self._talk.finish({"status": "planned", "memory_bytes": needed, "work": work})
 
     def has_memory(self, needed: int) -> bool:
         """Return whether so many bytes are there, and allowed by --max-memory."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +46,7 @@ def read_settings(path: Path, *, command: str, known: Sequence[str]) -> dict[str
     """Return the values that a file gives for the options of a command; raise for names it does not have.
 
     >>> from tempfile import TemporaryDirectory
+    >>> from duotomo.io.settings_text import settings_text
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "settings.toml")
     ...     _ = path.write_text(settings_text("joint", {"method": "iterative", "voxel": [1.0, 0.5, 0.5]}))
@@ -97,30 +97,3 @@ def _is_plain(value: object) -> bool:
 
 
 _OTHERS = ("joint", "reconstruct", "register", "simulate", "convert", "bench")
-
-
-def settings_text(command: str, values: Mapping[str, Any], *, remarks: Sequence[str] = ()) -> str:
-    """Return the TOML that `read_settings` reads; what is None is left out.
-
-    remarks: lines of comment at the top.
-
-    >>> print(settings_text("joint", {"method": "iterative", "thickness": None}, remarks=["Once more."]))
-    # Once more.
-    [joint]
-    method = "iterative"
-    <BLANKLINE>
-    """
-    lines = [f"# {remark}" for remark in remarks]
-    lines += [f"[{command}]", *(f"{n} = {_toml(v)}" for n, v in values.items() if v is not None)]
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml(one) for one in value) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (int, float)):
-        return repr(value)
-    # A JSON string is a TOML string, but for the one control character that JSON lets stand.
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -10,7 +10,7 @@ import typer
 from duotomo.cli._flatten import Fields
 from duotomo.cli._options import Computing, Permissions, Scans, Talk
 from duotomo.cli._resume import Resume
-from duotomo.cli._run import Saving
+from duotomo.cli._run import DryRun, Saving
 from duotomo.cli._uncertainty import HowSure
 from duotomo.cli.joint import Estimation, joint
 
@@ -36,6 +36,7 @@ def change(
     ] = None,
     resume: Resume = False,
     uncertainty: HowSure = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Find what changed between two visits of one breast. Research use only: not for diagnosis.
 
@@ -55,4 +56,5 @@ def change(
         resume=resume,
         uncertainty=uncertainty,
         change=True,
+        dry_run=dry_run,
     )

@@ -13,7 +13,7 @@ import typer
 from duotomo.cli._change import WhatChanged, check_change, what_changed
 from duotomo.cli._options import Computing, Permissions, Scans, Talk
 from duotomo.cli._resume import CHECKPOINT, Resume, check_start, keeping
-from duotomo.cli._run import Run, Saving, grid_words
+from duotomo.cli._run import DryRun, Run, Saving, grid_words
 from duotomo.cli._transform import AUTOMATIC, HELP, parse_transform
 from duotomo.cli._uncertainty import HowSure, check_asked, how_sure, quality_rows
 
@@ -125,6 +125,7 @@ def joint(
     resume: Resume = False,
     uncertainty: HowSure = None,
     change: WhatChanged = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Reconstruct one breast from several visits, and find how it moved between them.
 
@@ -159,7 +160,11 @@ def joint(
         needed = max(needed, most_uncertainty_bytes(study, settings))
     if change:
         needed = max(needed, change_bytes(study))
-    study = study.to(run.place(needed))
+    device = run.place(needed)
+    if dry_run:
+        run.show_plan(_plan(study, settings, estimation, device), needed, work=_work(study, settings))
+        return
+    study = study.to(device)
     with run.folder():
         print_ = fingerprint(study, method=method, settings=settings)
         checkpoint = CheckpointFile(run.out / CHECKPOINT, print_, device=run.device)
@@ -211,6 +216,15 @@ def _plan(study: Study, settings: Settings, estimation: Estimation, device: str)
     solver = "plain" if estimation.plain else type(settings.solver).__name__.lower()
     what = f"Method {estimation.method.value}, transform {estimation.transform}, solver {solver}"
     return [*lines, f"{what}, on {device}; {len(settings.stages)} stages"]
+
+
+def _work(study: Study, settings: Settings) -> float:
+    """Return the most that there is to do: steps times voxels times views."""
+    from duotomo.cli._progress import alone_work, stage_work
+
+    everyone = range(len(study.visits))
+    both = stage_work(study, settings), alone_work(study, settings, everyone)
+    return sum(n_steps * cost for work in both for n_steps, cost in work)
 
 
 def _solve(
