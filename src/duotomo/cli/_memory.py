@@ -6,10 +6,6 @@ from duotomo.cli._options import Talk
 
 GB = 1e9
 
-PROGRAM_BYTES = 1_100_000_000
-"""What Python, PyTorch, the compiler of the loops and the page take, whatever the arrays: the peak of `joint`
-with arrays of 20 MB was 1.08 GB where the loops had to be compiled, and 0.75 GB where not."""
-
 
 def available_bytes(device: str) -> int:
     """Return the bytes that a computation on "cpu", "cuda" or "cuda:1" may still take.
@@ -39,7 +35,7 @@ def check_memory(needed: int, *, device: str, most_gb: float | None, remedy: str
     what --max-memory allows. remedy: how to need less.
     """
     from duotomo.errors import DuotomoError
-    from duotomo.io.free_memory import own_bytes
+    from duotomo.io.free_memory import PROGRAM_BYTES, own_bytes
 
     program, own = (PROGRAM_BYTES, own_bytes()) if device == "cpu" else (0, 0)
     in_all, available = needed + program, available_bytes(device) + min(own, program)

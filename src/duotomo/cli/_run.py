@@ -181,7 +181,7 @@ class Run:
         """Say what would be computed, and what it needs. work: steps times voxels times views, at most."""
         for line in plan:
             self._talk.say(line)
-        self._talk.say(f"Memory: about {needed / GB:.3g} GB needed")
+        self._talk.say(f"Memory: about {needed / GB:.3g} GB needed, beside the program itself")
         self._talk.finish({"status": "planned", "memory_bytes": needed, "work": work})
 
     def has_memory(self, needed: int) -> bool:

@@ -13,7 +13,7 @@ import typer
 
 from duotomo.cli._errors import DONE, NOT_TRUSTED, SOME_FAILED
 from duotomo.cli._memory import GB
-from duotomo.cli._options import Device, Talk
+from duotomo.cli._options import AUTO, Talk
 from duotomo.cli._settings_file import MOST_BYTES
 
 if TYPE_CHECKING:
@@ -42,7 +42,14 @@ class Where:
         float | None,
         typer.Option(min=0, help="Most memory of all cases together, in GB.", rich_help_panel=WORKERS),
     ] = None
-    device: Annotated[Device, typer.Option(help="Where to compute.", rich_help_panel=WORKERS)] = Device.CPU
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Where to compute: auto (CUDA, if it is there), cpu or cuda.",
+            metavar="DEVICE",
+            rich_help_panel=WORKERS,
+        ),
+    ] = AUTO
     per_gpu: Annotated[int, typer.Option(min=1, help="Cases that share a GPU.", rich_help_panel=WORKERS)] = 1
     scheduler: Annotated[
         str | None,
@@ -67,7 +74,7 @@ class Where:
             n_workers=self.workers,
             n_threads=self.threads,
             max_memory_gb=self.max_memory,
-            device=self.device.value,
+            device=self.device,
             per_gpu=self.per_gpu,
             n_retries=self.retries,
         )
@@ -117,10 +124,12 @@ def cohort(
         cases = read_manifest(manifest, root=root, command=command)
     options = _options(settings, command.value)
     if dry_run:
-        from duotomo.cli._progress import PartProgress
+        from duotomo.cli._progress import Phase, RunProgress
 
-        with PartProgress(talk.console, "looking at the scans") as progress:
-            found = survey(cases, out, options=options, resources=resources, on_case=progress.show)
+        looking = Phase("looking at the scans", ((len(cases), 1.0),))
+        with RunProgress(talk.console, [looking]) as progress:
+            progress.begin(looking.name)
+            found = survey(cases, out, options=options, resources=resources, on_case=progress.part)
         _show_survey(talk, found)
         return
     _run(talk, cases, out, options, resources)

@@ -15,13 +15,11 @@ from duotomo.cohort.folder import OPTIONS, case_folder
 from duotomo.cohort.manifest import refusal
 from duotomo.errors import DuotomoError
 from duotomo.io.durable import durable
+from duotomo.io.free_memory import PROGRAM_BYTES
 from duotomo.io.settings_text import settings_text
 
 PLANNER = "duotomo.cli._planning"
 """The module that answers; it imports what commands import, in a process of its own."""
-
-PROGRAM_BYTES = 900_000_000
-"""Of memory for the program itself: Python, PyTorch, the compiled loops and the page."""
 
 START_S, SECONDS_PER_WORK = 10.0, 4e-9
 """For the program to start and to end, on one core; and for one step at one voxel and view. Rough: a cohort

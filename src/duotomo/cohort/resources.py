@@ -14,6 +14,8 @@ GB = 1e9
 SPARE = 0.9
 """The share of the free memory that workers are given, unless it is said."""
 
+DEVICES = ("auto", "cpu", "cuda")
+
 HOST_BYTES = 4_000_000_000
 """Of memory for the program with CUDA, beside what is on the GPU."""
 
@@ -34,7 +36,7 @@ class Resources:
     max_memory_gb : float, optional
         Most memory to use, of all cases together, in GB; nine tenths of what is free, unless given.
     device : str
-        "cpu" or "cuda".
+        "cpu", "cuda", or "auto": CUDA, if it is there.
     per_gpu : int
         How many cases share a GPU.
     n_retries : int
@@ -55,7 +57,7 @@ class Resources:
     n_workers: int | None = None
     n_threads: int | None = None
     max_memory_gb: float | None = None
-    device: str = "cpu"
+    device: str = "auto"
     per_gpu: int = 1
     n_retries: int = 3
 
@@ -64,6 +66,11 @@ class Resources:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise DuotomoError(f"Resources: expected `{name}` of 1 or more; got {value}. Leave it out.")
+        if self.device not in DEVICES:
+            raise DuotomoError(
+                f"Resources: expected one of {', '.join(DEVICES)} for `device`; got {self.device!r}. Cases "
+                f"are spread over all GPUs: set CUDA_VISIBLE_DEVICES to use some of them."
+            )
         if self.scheduler is not None and (self.n_workers or self.max_memory_gb or self.per_gpu > 1):
             raise DuotomoError(
                 "Resources: expected `scheduler` without `n_workers`, `max_memory_gb` and `per_gpu`; got "
@@ -122,7 +129,7 @@ def allot(needs: Iterable[int], resources: Resources) -> Allotment:
     needed, cores = sorted(needs), len(os.sched_getaffinity(0))
     budget = int(SPARE * free_bytes() if resources.max_memory_gb is None else resources.max_memory_gb * GB)
     n_cases = max(1, len(needed))
-    if resources.device != "cpu":
+    if _wants_gpus(resources):
         return _on_gpus(n_cases, budget, cores, resources)
     # One that is larger than all there is fails by itself, and holds nobody up.
     largest = max((need for need in needed if need <= budget), default=budget)
@@ -133,6 +140,14 @@ def allot(needs: Iterable[int], resources: Resources) -> Allotment:
         n_threads=resources.n_threads or max(1, cores // n_workers),
         share_bytes=budget // n_workers,
     )
+
+
+def _wants_gpus(resources: Resources) -> bool:
+    if resources.device != "auto":
+        return resources.device == "cuda"
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def _on_gpus(n_cases: int, budget: int, cores: int, resources: Resources) -> Allotment:
