@@ -93,6 +93,14 @@ export class Frame {
     return this.toMachine(picture)
   }
 
+  /** Where among values (x fastest) a voxel of the picture is: from the left, from the bottom, from the back. */
+  voxel(i: number, j: number, k: number): number {
+    const [nx, ny] = this.lattice.shape
+    const at = [0, 0, 0]
+    this.axes.forEach(({ axis, sign }, a) => (at[axis] = sign > 0 ? [i, j, k][a] : this.shape[a] - 1 - [i, j, k][a]))
+    return (at[2] * ny + at[1]) * nx + at[0]
+  }
+
   /** Values (x fastest) in the order of the picture: right fastest, then up, then towards the eye. */
   arrange(values: Int16Array): Int16Array {
     const [nx, ny] = this.lattice.shape
