@@ -15,7 +15,7 @@ export const TOOLS: [Tool, string][] = [
   ['move', 'moves'],
   ['ruler', 'ruler'],
   ['region', 'region'],
-  ['landmark', 'landmark pairs']
+  ['landmark', 'landmarks']
 ]
 
 /** What `s` goes through, mm. */
@@ -174,7 +174,7 @@ export class Controls {
     const group = widgets.group(parent, 'measure', 'Left drag and pictures')
     const tools = viewer.panels.length > 1 ? TOOLS : TOOLS.filter(([tool]) => tool !== 'landmark')
     widgets.choice(group, 'Left drag', tools, (state) => state.tool, (tool) => store.set({ tool: tool as Tool }))
-    widgets.button(group, 'Save picture', 'e', () => savePicture(viewer))
+    widgets.button(group, 'Save', 'e', () => savePicture(viewer))
     widgets.button(group, 'Reset', 'r', () => viewer.reset())
   }
 

@@ -21,7 +21,7 @@ export function listen(viewer: Viewer, panel: Panel): void {
     event.preventDefault()
     over.focus({ preventScroll: true })
     over.setPointerCapture(event.pointerId)
-    last = onCanvas(over, event)
+    last = onCanvas(over, placeOf(event))
     from = machineAt(viewer, panel, last)
     act = event.button === 2 ? 'window' : event.button === 1 || event.shiftKey ? 'move' : store.state.tool
     // What one finger does with the crosshair, and two with the picture, is not dragging.
@@ -35,7 +35,7 @@ export function listen(viewer: Viewer, panel: Panel): void {
   })
   over.addEventListener('pointermove', (event) => {
     if (act === null) return
-    const at = onCanvas(over, event)
+    const at = onCanvas(over, placeOf(event))
     const [dx, dy] = [(at[0] - last[0]) / devicePixelRatio, (at[1] - last[1]) / devicePixelRatio]
     if (act === 'point') store.set({ point: machineAt(viewer, panel, at) })
     else if (act === 'move') moveBy(viewer, panel, at[0] - last[0], at[1] - last[1])
@@ -59,7 +59,7 @@ export function listen(viewer: Viewer, panel: Panel): void {
     (event) => {
       event.preventDefault()
       if (event.ctrlKey) {
-        zoomAbout(viewer, view.toPicture(...onCanvas(over, event)), event.deltaY < 0 ? 1.15 : 1 / 1.15)
+        zoomAbout(viewer, view.toPicture(...onCanvas(over, placeOf(event))), event.deltaY < 0 ? 1.15 : 1 / 1.15)
         return
       }
       // A wheel turns by 100 and more at a time, a trackpad by little; slices come one by one.
@@ -72,9 +72,14 @@ export function listen(viewer: Viewer, panel: Panel): void {
   )
 }
 
-export function onCanvas(over: HTMLCanvasElement, event: MouseEvent): [number, number] {
+/** A place of the screen on the canvas. */
+export function onCanvas(over: HTMLCanvasElement, [x, y]: [number, number]): [number, number] {
   const box = over.getBoundingClientRect()
-  return [((event.clientX - box.left) * over.width) / box.width, ((event.clientY - box.top) * over.height) / box.height]
+  return [((x - box.left) * over.width) / box.width, ((y - box.top) * over.height) / box.height]
+}
+
+function placeOf({ clientX, clientY }: MouseEvent): [number, number] {
+  return [clientX, clientY]
 }
 
 /** The point of the slice that is shown at a place of the canvas. */

@@ -41,13 +41,15 @@ export function listenToTouch(viewer: Viewer, panel: Panel): ReadonlyMap<number,
       passed = slices
     }
     const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1]
-    if (other) pinch(other, before, [event.clientX, event.clientY], event)
+    if (other) pinch(other, before, [event.clientX, event.clientY])
     fingers.set(event.pointerId, [event.clientX, event.clientY])
   })
   over.addEventListener('pointerup', (event) => {
-    if (!fingers.delete(event.pointerId)) return
-    const dx = event.clientX - start[0]
-    if (way === 'tap') store.set({ point: machineAt(viewer, panel, onCanvas(over, event)) })
+    const at = fingers.get(event.pointerId)
+    if (!at) return
+    fingers.delete(event.pointerId)
+    const dx = at[0] - start[0]
+    if (way === 'tap') store.set({ point: machineAt(viewer, panel, onCanvas(over, at)) })
     if (way === 'picture' && Math.abs(dx) >= SWIPE) stepPicture(viewer, dx < 0 ? 1 : -1)
     way = 'none'
   })
@@ -56,9 +58,9 @@ export function listenToTouch(viewer: Viewer, panel: Panel): ReadonlyMap<number,
     way = 'none'
   })
 
-  const pinch = (still: Place, from: Place, to: Place, event: MouseEvent): void => {
+  const pinch = (still: Place, from: Place, to: Place): void => {
     const [was, is] = [from, to].map((place) => Math.hypot(place[0] - still[0], place[1] - still[1]))
-    zoomAbout(viewer, view.toPicture(...onCanvas(over, event)), is / Math.max(was, 1))
+    zoomAbout(viewer, view.toPicture(...onCanvas(over, to)), is / Math.max(was, 1))
     const scale = over.width / over.getBoundingClientRect().width / 2
     moveBy(viewer, panel, (to[0] - from[0]) * scale, (to[1] - from[1]) * scale)
   }

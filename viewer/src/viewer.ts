@@ -185,7 +185,7 @@ export class Viewer {
   }
 
   private linesOf(panel: Panel): [string, string] {
-    if (panel.role === 'difference') return [`${this.first.title} \u2212 ${this.second?.title}`, this.first.breast]
+    if (panel.role === 'difference') return [`${this.first.title.replace(' (reference)', '')} \u2212 ${this.second?.title}`, this.first.breast]
     const { title, breast } = (panel.role === 'prior' ? this.second : null) ?? this.first
     return [title, breast]
   }
