@@ -27,6 +27,7 @@ export class Viewer {
   private readonly start: State
   private arranged: Arranged
   private shown = ''
+  private attached = false
   private busy = false
   private again = false
 
@@ -76,6 +77,7 @@ export class Viewer {
 
   async attach(): Promise<void> {
     for (const panel of this.panels) await panel.attach()
+    this.attached = true
     await this.render()
     for (const panel of this.panels) panel.onResize(() => this.update())
   }
@@ -197,6 +199,8 @@ export class Viewer {
   }
 
   private update(): void {
+    // What is asked for before there are canvases is drawn once they are there.
+    if (!this.attached) return
     this.again = true
     this.element.dataset.drawn = 'false'
     if (this.busy) return
