@@ -1,4 +1,4 @@
-"""Photograph a report page for the documentation: `python -m tools.screenshots report.html out.png --keys "b c"`.
+"""Photograph a report page for the site: `python -m tools.screenshots report.html out.png --keys "b c"`.
 
 Needs Chromium and its driver. Without a graphics card WebGL is drawn by the CPU, as in the tests.
 """

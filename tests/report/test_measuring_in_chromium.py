@@ -141,7 +141,7 @@ def test_the_picture_is_saved_with_what_is_drawn_on_it(page: Page, tmp_path: Pat
         assert image.format == "PNG"
         assert set(image.info) <= {"srgb", "gamma", "dpi"}
         pixels = np.asarray(image.convert("RGB")).astype(int)
-    left, top, width, height = page.box("reference")
+    _, _, width, height = page.box("reference")
     assert pixels.shape[1] == pytest.approx(3 * width, abs=10)
     shown = page.picture("reference")
     # Below a line that names it.
