@@ -103,5 +103,5 @@ figures: $(DEV) ## draw the figures of the documentation
 	@for script in docs/figures/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## remove the virtual environment, outputs and caches
-	@rm -rf $(VENV) $(OUT) build dist viewer/node_modules docs/extensions/katex/node_modules $(dir $(VIEWER)) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	@rm -rf $(VENV) $(OUT) build dist viewer/node_modules docs/extensions/katex/node_modules docs/extensions/offline/node_modules $(dir $(VIEWER)) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	@find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

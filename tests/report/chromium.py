@@ -56,10 +56,13 @@ def start_browser() -> Any:
 class Page:
     """A page that is open: what it shows, and what a reader does."""
 
-    def __init__(self, driver: Any, path: Path) -> None:
+    def __init__(
+        self, driver: Any, path: Path, *, size: tuple[int, int] = (WIDTH, HEIGHT), touch: bool = False
+    ) -> None:
         self.driver = driver
-        size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        screen = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": touch}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": touch})
         for kind in ("browser", "performance"):
             driver.get_log(kind)
         driver.get(path.as_uri())

@@ -157,9 +157,12 @@ def test_one_visit_has_one_picture_and_no_motion(tmp_path: Path) -> None:
 def test_a_registration_compares_the_fixed_volume_with_the_registered_one(tmp_path: Path) -> None:
     others = {"visit_2_registered": body(MOVED), "visit_2": body(MOVED)}
     described = parsed(save(tmp_path, result(others=others))).described()
-    # visit_2 is not in the reference frame, and so not beside the others.
-    assert [one["name"] for one in described["volumes"]] == ["volume", "visit_2_registered"]
+    # What the visit shows in its own frame is there to compare with, and last.
+    assert [one["name"] for one in described["volumes"]] == ["volume", "visit_2_registered", "visit_2"]
+    assert [one["registered"] for one in described["volumes"]] == [True, True, False]
     assert described["volumes"][0]["title"] == "Reference (visit 1)"
+    assert described["volumes"][2]["title"] == "Visit 2, not registered"
+    assert described["prior"] == "visit_2_registered"
 
 
 def test_a_volume_on_another_grid_is_brought_to_the_reference_grid(tmp_path: Path) -> None:

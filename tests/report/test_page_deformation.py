@@ -9,7 +9,7 @@ import torch
 
 from duotomo.io import SavedUncertainty
 from duotomo.methods import UncertaintySummary
-from duotomo.report.page_volumes import PageDeformation, page_deformation, page_deviations
+from duotomo.report.page_deformation import PageDeformation, page_deformation, page_deviations
 from duotomo.transforms import Affine, BSpline, Motion, Translation
 from tests.report.page_results import GRID, spline
 

@@ -117,6 +117,32 @@ def test_constant_volumes_draw() -> None:
     assert figure.axes[0].images[0].get_clim() == (0.0, 1.0)
 
 
+def test_a_difference_is_hatched_where_a_visit_has_no_data_and_its_colours_are_of_the_rest() -> None:
+    change = torch.full(GRID.shape, 0.1)
+    unseen = torch.zeros(GRID.shape, dtype=torch.bool)
+    unseen[:, :, 0] = True
+    change[unseen] = 50.0
+    rows, differences = {"volume": torch.rand(GRID.shape)}, {"change": change}
+    figure = draw_slices(
+        rows=rows, differences=differences, unseen={"change": unseen}, grid=GRID, unit="1/mm"
+    )
+    hatched = [axes for axes in figure.axes if any(one.get_gid() == "no data" for one in axes.patches)]
+    # From above and from the chest wall; the cut seen from the side passes elsewhere.
+    assert len(hatched) == 2
+    for axes in hatched:
+        assert axes.images[0].get_clim() == pytest.approx((-0.1, 0.1))
+    with pytest.raises(
+        ShapeError, match=r"slices: expected unseen of 'change' \(z, y, x\) = .*; got \(2, 2\)"
+    ):
+        draw_slices(
+            rows=rows,
+            differences=differences,
+            unseen={"change": torch.zeros(2, 2, dtype=torch.bool)},
+            grid=GRID,
+            unit="1/mm",
+        )
+
+
 def test_arrays_that_may_not_be_written_to_are_read() -> None:
     fixed = VOLUME.copy()
     fixed.flags.writeable = False

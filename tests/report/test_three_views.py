@@ -12,6 +12,7 @@ from PIL import Image
 from duotomo.errors import DuotomoError, ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.report import three_views
+from duotomo.report.three_views import draw_three_views
 
 GRID = VolumeGrid.on_detector((6, 10, 14), (2.0, 1.0, 1.0))
 
@@ -45,6 +46,33 @@ def test_bright_voxel_is_where_the_axes_say(tmp_path: Path) -> None:
     )
     assert 0.25 < high_row < low_row < 0.65
     assert high_column > low_column + 0.3
+
+
+def test_all_pictures_have_boxes_of_one_size_and_one_scale() -> None:
+    volume = torch.rand(GRID.shape, generator=torch.Generator().manual_seed(1))
+    figure = draw_three_views(columns={"a": volume, "b": 2 * volume}, grid=GRID, unit="1/mm")
+    across, up = figure.get_size_inches()
+    boxes = [axes.get_position() for axes in figure.axes[:9]]
+    sizes = {(round(box.width * across, 6), round(box.height * up, 6)) for box in boxes}
+    assert len(sizes) == 1
+    assert len({round(box.x0, 6) for box in boxes}) == 3
+    assert len({round(box.y0, 6) for box in boxes}) == 3
+    assert len({round(float(np.ptp(axes.get_xlim())), 6) for axes in figure.axes[:9]}) == 1
+
+
+def test_where_there_are_no_data_the_difference_is_hatched() -> None:
+    volume = torch.rand(GRID.shape, generator=torch.Generator().manual_seed(2))
+    unseen = torch.zeros(GRID.shape, dtype=torch.bool)
+    unseen[:, :, :3] = True
+    other = torch.where(unseen, 100.0, volume + 0.1)
+    figure = draw_three_views(columns={"a": volume, "b": other}, grid=GRID, unit="1/mm", unseen=unseen)
+    above = figure.axes[6]
+    assert [patch.get_gid() for patch in above.patches] == ["no data"]
+    image = above.images[0]
+    assert np.ma.getmaskarray(image.get_array())[:, :3].all()
+    # And the colours are those of the rest.
+    assert image.get_clim()[1] == pytest.approx(0.1, abs=1e-6)
+    assert not any(axes.patches for axes in figure.axes[:6])
 
 
 def test_equal_volumes_draw(tmp_path: Path) -> None:

@@ -13,9 +13,19 @@ export interface Lattice {
 export interface Picture {
   name: string
   title: string
+  /** Of which visit, counted from 1, and which breast it is where the scan says so: "L CC", or "". */
+  visit: number
+  breast: string
+  /** Whether it lies in the reference frame; if not, in the frame of its own visit. */
+  registered: boolean
   /** Stored numbers, x fastest; times `slope` they are attenuations. */
   values: Int16Array
+  /** 1 where its visit has no data; null if it has them everywhere. */
+  unseen: Int16Array | null
 }
+
+/** What lies at the low and the high end of each machine axis in the patient: letters such as R, A, HL. */
+export type Letters = Record<'x' | 'y' | 'z', [string, string]>
 
 export interface Deformation {
   /** The name of the volume that it brought into the reference frame. */
@@ -77,13 +87,22 @@ export interface PageData {
   spread: number
   /** Chest wall at 0: the bottom, 1: the left, 2: the top, 3: the right. */
   turn: number
+  /** Null where the scan does not say how the breast lies. */
+  letters: Letters | null
+  /** 1 inside the reference's breast, away from its skin. */
+  inside: Int16Array
+}
+
+interface DescribedVolume extends Omit<Picture, 'values' | 'unseen'> {
+  element: string
+  unseen: string | null
 }
 
 interface Described {
   lattice: Lattice
   slope: number
   unit: string
-  volumes: { name: string; title: string; element: string }[]
+  volumes: DescribedVolume[]
   deformations: { of: string; title: string; lattice: Lattice; element: string; deviations: string | null }[]
   change: (Omit<PageChange, 'scores' | 'silent'> & { scores: string; silent: string; step: number; none: number }) | null
   reference: string
@@ -91,18 +110,20 @@ interface Described {
   window: [number, number]
   spread: number
   turn: number
+  letters: Letters | null
+  inside: string
 }
 
 /** The first bytes of a NIfTI-1 file that the page's own writer fills. */
 const VOXEL_OFFSET = 108
 
 export async function readPage(): Promise<PageData> {
-  const { volumes, deformations, change, ...rest } = JSON.parse(textOf('viewer-data')) as Described
+  const { volumes, deformations, change, inside, ...rest } = JSON.parse(textOf('viewer-data')) as Described
   const pictures: Picture[] = []
-  for (const { name, title, element } of volumes) {
+  for (const { element, unseen, ...told } of volumes) {
     const nifti = await unpack(element)
     const start = new DataView(nifti).getFloat32(VOXEL_OFFSET, true)
-    pictures.push({ name, title, values: new Int16Array(nifti, start) })
+    pictures.push({ ...told, values: new Int16Array(nifti, start), unseen: unseen === null ? null : await codes(unseen) })
   }
   const read: Deformation[] = []
   for (const { of, title, lattice, element, deviations } of deformations) {
@@ -110,7 +131,7 @@ export async function readPage(): Promise<PageData> {
     const uncertainty = deviations === null ? null : uncertaintyOf(split(await unpack(deviations), lattice), lattice)
     read.push({ of, title, lattice, fields: [x, y, z, change], uncertainty })
   }
-  return { ...rest, pictures, deformations: read, change: await changeOf(change) }
+  return { ...rest, pictures, deformations: read, change: await changeOf(change), inside: await codes(inside) }
 }
 
 async function changeOf(described: Described['change']): Promise<PageChange | null> {
@@ -120,7 +141,7 @@ async function changeOf(described: Described['change']): Promise<PageChange | nu
   return {
     ...rest,
     scores: Float32Array.from(stored, (value) => (value === none ? NaN : value * step)),
-    silent: Int16Array.from(new Uint8Array(await unpack(silent)))
+    silent: await codes(silent)
   }
 }
 
@@ -144,6 +165,11 @@ function textOf(id: string): string {
   // Once unpacked the text is of no use, and megabytes of it would stay in memory.
   element.remove()
   return text
+}
+
+/** Small numbers, one for each voxel. */
+async function codes(id: string): Promise<Int16Array> {
+  return Int16Array.from(new Uint8Array(await unpack(id)))
 }
 
 async function unpack(id: string): Promise<ArrayBuffer> {

@@ -2,11 +2,9 @@
 
 import { expectedAt, listed } from './change'
 import type { PageChange } from './data'
+import { isNarrow } from './narrow'
 import type { State } from './state'
 import type { Viewer } from './viewer'
-
-/** As of the style sheet: the text stands below the pictures. */
-const NARROW = '(max-width: 800px)'
 
 export function attachFindings(viewer: Viewer, text: ParentNode): void {
   const { change } = viewer.data
@@ -16,7 +14,7 @@ export function attachFindings(viewer: Viewer, text: ParentNode): void {
     item.addEventListener('click', (event) => {
       if (event.target instanceof Element && event.target.closest('details')) return
       viewer.toFinding(Number(item.dataset.number))
-      if (window.matchMedia(NARROW).matches) viewer.element.scrollIntoView()
+      if (isNarrow()) viewer.element.scrollIntoView()
     })
   }
   const place = text.querySelector<HTMLElement>('.threshold')

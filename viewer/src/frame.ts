@@ -1,6 +1,6 @@
 // How the machine frame is shown: which of its axes point right, up and towards the eye.
 
-import type { Lattice, Vec3 } from './data'
+import type { Lattice, Letters, Vec3 } from './data'
 
 export type ViewName = 'above' | 'chest' | 'side'
 
@@ -15,6 +15,8 @@ interface Along {
   axis: 0 | 1 | 2
   sign: 1 | -1
 }
+
+const AXIS_NAMES = ['x', 'y', 'z'] as const
 
 const along = (axis: 0 | 1 | 2, sign: 1 | -1): Along => ({ axis, sign })
 
@@ -91,6 +93,14 @@ export class Frame {
     return this.toMachine(picture)
   }
 
+  /** Where among values (x fastest) a voxel of the picture is: from the left, from the bottom, from the back. */
+  voxel(i: number, j: number, k: number): number {
+    const [nx, ny] = this.lattice.shape
+    const at = [0, 0, 0]
+    this.axes.forEach(({ axis, sign }, a) => (at[axis] = sign > 0 ? [i, j, k][a] : this.shape[a] - 1 - [i, j, k][a]))
+    return (at[2] * ny + at[1]) * nx + at[0]
+  }
+
   /** Values (x fastest) in the order of the picture: right fastest, then up, then towards the eye. */
   arrange(values: Int16Array): Int16Array {
     const [nx, ny] = this.lattice.shape
@@ -111,13 +121,14 @@ export class Frame {
     return arranged
   }
 
-  /** The names of the picture's edges: left, right, bottom, top. */
-  edges(): [string, string, string, string] {
+  /** The names of the picture's edges: left, right, bottom, top; with letters, where they lie in the patient. */
+  edges(letters: Letters | null): [string, string, string, string] {
     const name = ({ axis, sign }: Along, end: 1 | -1): string => {
-      const high = sign * end > 0
-      if (axis === 0) return high ? '+x' : '\u2212x'
-      if (axis === 1) return high ? 'nipple' : 'chest wall'
-      return high ? 'source' : 'detector'
+      const high = sign * end > 0 ? 1 : 0
+      const letter = letters?.[AXIS_NAMES[axis]][high]
+      if (axis === 0) return letter ?? ['\u2212x', '+x'][high]
+      const word = (axis === 1 ? ['chest wall', 'nipple'] : ['detector', 'source'])[high]
+      return letter ? `${letter} (${word})` : word
     }
     const [right, up] = this.axes
     return [name(right, -1), name(right, 1), name(up, -1), name(up, 1)]

@@ -1,8 +1,10 @@
 // The keyboard: one table that both acts and explains itself.
 
-import { slabs } from './controls'
+import { slabs, toggleProjection } from './controls'
 import { VIEWS, type ViewName } from './frame'
+import { landmark, regionAtCrosshair, removeLast, rulerAtCrosshair } from './measure_tools'
 import { changeWindow, zoomAbout } from './pointer'
+import { savePicture } from './save'
 import type { Viewer } from './viewer'
 
 interface Key {
@@ -14,14 +16,25 @@ interface Key {
 
 const MOUSE: [string, string][] = [
   ['wheel', 'go through the slices'],
-  ['left drag', 'move the crosshair, in all pictures'],
+  ['left drag', 'move the crosshair, in all pictures; or what is chosen beside Left drag'],
   ['right drag', 'window (sideways) and level (up and down)'],
   ['Shift + drag', 'move the picture'],
   ['Ctrl + wheel', 'zoom'],
-  ['double click', 'one picture large, and back']
+  ['double click', 'one picture large, and back'],
+  ['finger', 'tap: point; up and down: slices; sideways: next picture, where there is one; two: zoom']
 ]
 
-/** What a slider answers itself. */
+/** Arrows with Shift: their signs, and one voxel to the right and upwards. */
+const STEPS: [Arrow, string, number, number][] = [
+  ['ArrowLeft', 'Shift \u2190', -1, 0],
+  ['ArrowRight', 'Shift \u2192', 1, 0],
+  ['ArrowUp', 'Shift \u2191', 0, 1],
+  ['ArrowDown', 'Shift \u2193', 0, -1]
+]
+const WAYS = { ArrowLeft: 'to the left', ArrowRight: 'to the right', ArrowUp: 'up', ArrowDown: 'down' }
+type Arrow = keyof typeof WAYS
+
+/** What a slider, or text that scrolls, answers itself. */
 const SLIDING = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'PageUp', 'PageDown', 'Home', 'End']
 
 export function keyTable(viewer: Viewer, onHelp: () => void, onText: () => void): Key[] {
@@ -34,6 +47,7 @@ export function keyTable(viewer: Viewer, onHelp: () => void, onText: () => void)
     { keys: ['Home'], shown: 'Home', words: 'first slice', act: () => viewer.toSlice(0) },
     { keys: ['End'], shown: 'End', words: 'last slice', act: () => viewer.toSlice(Infinity) },
     { keys: ['s'], shown: 's', words: 'thicker slab, then one slice again', act: () => store.set({ slab: next(slabs(viewer), store.state.slab) }) },
+    { keys: ['p'], shown: 'p', words: 'maximum through the breast (MIP)', act: () => toggleProjection(viewer) },
     { keys: ['m'], shown: 'm', words: 'slab: mean or maximum', act: () => store.set({ slabKind: store.state.slabKind === 'mean' ? 'maximum' : 'mean' }) },
     { keys: ['v'], shown: 'v', words: 'next view: from above, the chest wall, the side', act: () => store.set({ view: next(Object.keys(VIEWS) as ViewName[], store.state.view), zoom: 1, middle: [0, 0] }) },
     { keys: ['t'], shown: 't', words: 'turn the view from above by 90\u00b0', act: () => store.set({ view: 'above', turn: (store.state.turn + 1) % 4, zoom: 1, middle: [0, 0] }) },
@@ -43,7 +57,14 @@ export function keyTable(viewer: Viewer, onHelp: () => void, onText: () => void)
     { keys: ['['], shown: '[', words: 'lower level (brighter)', act: () => changeWindow(viewer, null, 0, -8) },
     { keys: ['+', '='], shown: '+', words: 'zoom in on the crosshair', act: () => zoomAbout(viewer, here(viewer), 1.25) },
     { keys: ['-'], shown: '\u2212', words: 'zoom out', act: () => zoomAbout(viewer, here(viewer), 0.8) },
-    { keys: ['r'], shown: 'r', words: 'reset all but the crosshair\u2019s place', act: () => viewer.reset() },
+    ...STEPS.map(([arrow, shown, right, up]) => ({
+      keys: [`Shift+${arrow}`], shown, words: `crosshair one voxel ${WAYS[arrow]}`, act: () => nudge(viewer, right, up)
+    })),
+    { keys: ['d'], shown: 'd', words: 'ruler: its one end at the crosshair, then its other', act: () => rulerAtCrosshair(viewer) },
+    { keys: ['a'], shown: 'a', words: 'region of 10 mm about the crosshair', act: () => regionAtCrosshair(viewer) },
+    { keys: ['Delete', 'Backspace'], shown: 'Del', words: 'remove what was measured last', act: () => removeLast(viewer) },
+    { keys: ['e'], shown: 'e', words: 'save the pictures as PNG', act: () => savePicture(viewer) },
+    { keys: ['r'], shown: 'r', words: 'reset all but the crosshair\u2019s place and what was measured', act: () => viewer.reset() },
     { keys: ['c'], shown: 'c', words: 'crosshair', act: () => store.set({ crosshair: !store.state.crosshair }) }
   ]
   if (viewer.data.deformations.length > 0) {
@@ -66,11 +87,13 @@ export function keyTable(viewer: Viewer, onHelp: () => void, onText: () => void)
   if (change?.compared) {
     keys.push({ keys: ['z'], shown: 'z', words: 'map of scores z', act: () => store.set({ scores: !store.state.scores }) })
   }
-  if (change && compared) {
-    keys.push({ keys: ['h'], shown: 'h', words: 'hatch the difference where nothing is said', act: () => store.set({ masked: !store.state.masked }) })
+  if (viewer.canHide) {
+    keys.push({ keys: ['h'], shown: 'h', words: 'hatch the difference where nothing is said, or no data are', act: () => store.set({ masked: !store.state.masked }) })
   }
   if (compared) {
     keys.push(
+      { keys: ['l'], shown: 'l', words: 'landmark at the crosshair, in the first picture', act: () => landmark(viewer, 'first', store.state.point) },
+      { keys: ['L'], shown: 'L', words: 'its counterpart at the crosshair, in the second', act: () => landmark(viewer, 'second', store.state.point) },
       { keys: ['b'], shown: 'b', words: 'blink: the other visit in the same place', act: () => viewer.blink() },
       { keys: ['B'], shown: 'B', words: 'blink by itself, twice a second', act: () => store.set({ blinking: !store.state.blinking }) },
       { keys: ['0', 'Escape'], shown: '0', words: 'side by side', act: () => store.set({ alone: null }) }
@@ -86,13 +109,22 @@ export function keyTable(viewer: Viewer, onHelp: () => void, onText: () => void)
   return keys
 }
 
-export function listenToKeys(table: Key[]): void {
+export function listenToKeys(table: Key[], help: HTMLDialogElement): void {
   document.addEventListener('keydown', (event) => {
     const { target } = event
+    // Behind the list of keys nothing acts.
+    if (help.open) {
+      if (event.key !== 'Escape' && event.key !== '?') return
+      event.preventDefault()
+      help.close()
+      return
+    }
     const slides = target instanceof HTMLInputElement && target.type === 'range'
     const typing = slides ? SLIDING.includes(event.key) : target instanceof HTMLInputElement || target instanceof HTMLSelectElement
-    if (typing || event.ctrlKey || event.metaKey || event.altKey) return
-    const found = table.find(({ keys }) => keys.includes(event.key))
+    const scrolls = target instanceof Element && target.closest('#text') !== null && SLIDING.includes(event.key)
+    if (typing || scrolls || event.ctrlKey || event.metaKey || event.altKey) return
+    const name = event.shiftKey && event.key.startsWith('Arrow') ? `Shift+${event.key}` : event.key
+    const found = table.find(({ keys }) => keys.includes(name))
     if (!found) return
     event.preventDefault()
     found.act()
@@ -103,7 +135,9 @@ export function helpDialog(table: Key[]): HTMLDialogElement {
   const dialog = document.createElement('dialog')
   dialog.className = 'help'
   const heading = document.createElement('h2')
+  heading.id = 'help-title'
   heading.textContent = 'Keys and mouse'
+  dialog.setAttribute('aria-labelledby', heading.id)
   const list = document.createElement('dl')
   for (const [shown, words] of [...table.map((key): [string, string] => [key.shown, key.words]), ...MOUSE]) {
     const row = document.createElement('div')
@@ -125,6 +159,13 @@ export function helpDialog(table: Key[]): HTMLDialogElement {
   })
   dialog.append(heading, list, close)
   return dialog
+}
+
+/** Move the crosshair in its slice by so many voxels. */
+function nudge({ frame, store }: Viewer, right: number, up: number): void {
+  const [x, y, eye] = frame.toPicture(store.state.point)
+  const [dx, dy] = frame.spacing
+  store.set({ point: frame.inside(frame.toMachine([x + right * dx, y + up * dy, eye])) })
 }
 
 function here(viewer: Viewer): [number, number] {

@@ -3,8 +3,12 @@
 import { Controls } from './controls'
 import { readPage } from './data'
 import { attachFindings } from './findings'
+import { watchFocus } from './focus'
 import { helpDialog, keyTable, listenToKeys } from './keys'
+import { attachMeasures } from './measure_list'
+import { watchWidth } from './narrow'
 import { listen } from './pointer'
+import { attachSpeech } from './speech'
 import './style.css'
 import { Viewer } from './viewer'
 
@@ -13,17 +17,21 @@ const BLINK_MS = 500
 async function main(place: HTMLElement): Promise<void> {
   const viewer = new Viewer(await readPage())
   const { store } = viewer
+  watchFocus()
+  watchWidth(viewer)
   const toggleHelp = (): void => (help.open ? help.close() : help.showModal())
   const toggleText = (): void => void document.body.classList.toggle('no-text')
   const table = keyTable(viewer, toggleHelp, toggleText)
   const help = helpDialog(table)
   const controls = new Controls(viewer, toggleHelp, toggleText)
-  place.replaceChildren(controls.element, viewer.element, help)
+  place.replaceChildren(controls.element, viewer.element, attachSpeech(viewer), help)
   await viewer.attach()
   controls.refresh()
   for (const panel of viewer.panels) listen(viewer, panel)
-  listenToKeys(table)
+  listenToKeys(table, help)
   attachFindings(viewer, document)
+  const text = document.getElementById('text')
+  if (text) attachMeasures(viewer, text)
 
   let timer = 0
   store.onChange((now, before) => {

@@ -1,9 +1,10 @@
-// What is drawn over a slice: volume change, uncertainty, the prior's grid, what changed, the crosshair, edges and a scale.
+// What is drawn over a slice: volume change, uncertainty, the prior's grid, what changed, and the crosshair.
 
+import { nice } from './annotation'
 import type { Deformation, Uncertainty, Vec3 } from './data'
 import { isolines, planeOf } from './field'
 import type { Frame } from './frame'
-import { clip, drawColours, write } from './paint'
+import { clip, drawColours } from './paint'
 import type { State } from './state'
 import type { View2D } from './view2d'
 
@@ -24,16 +25,13 @@ const DEVIATIONS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100]
 const deviations = new WeakMap<Uncertainty, number>()
 
 export function drawOver(
-  canvas: HTMLCanvasElement,
+  pen: CanvasRenderingContext2D,
   view: View2D,
   frame: Frame,
   state: State,
   deformation: Deformation | undefined,
   drawMaps: (pen: CanvasRenderingContext2D) => void
 ): void {
-  const pen = canvas.getContext('2d')
-  if (!pen) return
-  pen.clearRect(0, 0, canvas.width, canvas.height)
   const at = frame.toPicture(state.point)
   if (deformation && (state.jacobian || state.uncertainty || state.grid)) {
     pen.save()
@@ -46,8 +44,6 @@ export function drawOver(
   }
   drawMaps(pen)
   if (state.crosshair) drawCrosshair(pen, view, at)
-  drawEdges(pen, view, frame)
-  drawScale(pen, view, frame)
 }
 
 /** The ratio of volumes at the ends of the colours: all but the largest two in a hundred changes are below. */
@@ -116,11 +112,6 @@ export function gridSpacing(frame: Frame): number {
   return nice(Math.max(frame.size[0], frame.size[1]) / 12)
 }
 
-function nice(length: number): number {
-  const power = 10 ** Math.floor(Math.log10(length))
-  return [1, 2, 5, 10].map((digit) => digit * power).reduce((a, b) => (Math.abs(b - length) < Math.abs(a - length) ? b : a))
-}
-
 function drawCrosshair(pen: CanvasRenderingContext2D, view: View2D, at: Vec3): void {
   const [x, y] = view.toCanvas(at[0], at[1]).map((pixel) => Math.round(pixel) + 0.5)
   const gap = 9 * devicePixelRatio
@@ -139,34 +130,4 @@ function drawCrosshair(pen: CanvasRenderingContext2D, view: View2D, at: Vec3): v
   }
   pen.stroke()
   pen.globalAlpha = 1
-}
-
-function drawEdges(pen: CanvasRenderingContext2D, view: View2D, frame: Frame): void {
-  const [left, right, bottom, top] = frame.edges()
-  const { width, height } = view
-  const edge = 9 * devicePixelRatio
-  pen.fillStyle = '#c3ccd4'
-  pen.font = `${11 * devicePixelRatio}px system-ui, sans-serif`
-  pen.textAlign = 'center'
-  pen.textBaseline = 'middle'
-  write(pen, top, width / 2, edge)
-  write(pen, bottom, width / 2, height - edge)
-  for (const [text, x, turn] of [[left, edge, -1], [right, width - edge, 1]] as const) {
-    pen.save()
-    pen.translate(x, height / 2)
-    pen.rotate((turn * Math.PI) / 2)
-    write(pen, text, 0, 0)
-    pen.restore()
-  }
-}
-
-function drawScale(pen: CanvasRenderingContext2D, view: View2D, frame: Frame): void {
-  const length = nice(Math.min(frame.size[0], view.width / view.pixelsPerMm) / 4)
-  const dot = devicePixelRatio
-  const [x, y] = [12 * dot, view.height - 22 * dot]
-  pen.fillStyle = '#ffffff'
-  pen.fillRect(x, y, length * view.pixelsPerMm, 2 * dot)
-  pen.textAlign = 'left'
-  pen.textBaseline = 'bottom'
-  write(pen, `${length} mm`, x, y - 2 * dot)
 }

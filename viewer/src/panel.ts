@@ -2,6 +2,7 @@
 
 import { NVImage, Niivue, SLICE_TYPE } from '@niivue/niivue'
 import type { Vec3 } from './data'
+import { leave } from './focus'
 import { type Frame, voxelOf } from './frame'
 import { View2D } from './view2d'
 
@@ -19,6 +20,15 @@ const PURPLE_ORANGE = {
   A: [255, 255, 255, 255, 255, 255, 255],
   I: [0, 48, 96, 128, 160, 208, 255]
 }
+
+/** The same colours for a bar: places from 0 to 1. */
+export function stopsOf(colours: string): [number, string][] {
+  if (colours === GREY) return [[0, '#000000'], [1, '#ffffff']]
+  const { R, G, B, I } = PURPLE_ORANGE
+  return I.map((at, i) => [at / 255, `rgb(${R[i]} ${G[i]} ${B[i]})`])
+}
+
+let counted = 0
 
 export class Panel {
   readonly element = document.createElement('section')
@@ -42,8 +52,13 @@ export class Panel {
     this.element.dataset.role = role
     this.stage.className = 'stage'
     this.over.className = 'over'
-    this.over.tabIndex = -1
+    // A reader who sees nothing gets keys and the crosshair's values here, so it takes the focus.
+    this.over.tabIndex = 0
+    this.over.setAttribute('role', 'application')
+    this.over.setAttribute('aria-roledescription', 'picture')
     this.caption.className = 'readout'
+    this.caption.id = `readout-${(counted += 1)}`
+    this.over.setAttribute('aria-describedby', this.caption.id)
     this.stage.append(this.canvas, this.over)
     this.element.append(this.heading, this.stage, this.caption)
     this.nv = new Niivue({
@@ -68,6 +83,12 @@ export class Panel {
 
   set title(text: string) {
     this.heading.textContent = text
+    this.name = text
+  }
+
+  /** What it shows, for those who hear it. */
+  set name(text: string) {
+    this.element.setAttribute('aria-label', text)
     this.over.setAttribute('aria-label', text)
   }
 
@@ -86,10 +107,13 @@ export class Panel {
     select.value = now
     select.addEventListener('change', () => {
       onChoice(select.value)
-      select.blur()
+      leave(select)
     })
     this.heading.replaceChildren(select)
-    this.over.setAttribute('aria-label', label)
+  }
+
+  get readout(): string {
+    return this.caption.textContent ?? ''
   }
 
   set readout(text: string) {
@@ -141,6 +165,14 @@ export class Panel {
     this.over.width = this.canvas.width
     this.over.height = this.canvas.height
     this.view.update(this.canvas.width, this.canvas.height, size, zoom, middle)
+  }
+
+  /** Draw the picture, with what is over it, onto another canvas. */
+  drawTo(pen: CanvasRenderingContext2D, x: number, y: number): void {
+    // What WebGL has drawn can be read until the browser has shown it.
+    this.nv.drawScene()
+    pen.drawImage(this.canvas, x, y)
+    pen.drawImage(this.over, x, y)
   }
 
   /** The stored number at a point of the picture's frame. */

@@ -1,53 +1,57 @@
-// The mouse over a picture: point, scroll, window, move, zoom.
+// The mouse over a picture: point, scroll, window, move, zoom, measure. Fingers: see touch.ts.
 
+import type { Vec3 } from './data'
+import { begin, end, follow, landmark } from './measure_tools'
 import type { Panel } from './panel'
+import type { Tool } from './state'
+import { listenToTouch } from './touch'
 import type { Viewer } from './viewer'
-
-type Act = 'point' | 'window' | 'move'
 
 export function listen(viewer: Viewer, panel: Panel): void {
   const { store } = viewer
   const { over, view } = panel
-  let act: Act | null = null
+  let act: Tool | null = null
   let last: [number, number] = [0, 0]
+  let from: Vec3 = [0, 0, 0]
   let turned = 0
 
-  const onCanvas = (event: MouseEvent): [number, number] => {
-    const box = over.getBoundingClientRect()
-    return [((event.clientX - box.left) * over.width) / box.width, ((event.clientY - box.top) * over.height) / box.height]
-  }
-  const point = (at: [number, number]): void => {
-    const { state } = store
-    const eye = viewer.frame.toPicture(state.point)[2]
-    store.set({ point: viewer.frame.inside(viewer.frame.toMachine([...view.toPicture(...at), eye])) })
-  }
+  const fingers = listenToTouch(viewer, panel)
 
   over.addEventListener('pointerdown', (event) => {
     event.preventDefault()
-    if (document.activeElement instanceof HTMLElement) document.activeElement.blur()
+    over.focus({ preventScroll: true })
     over.setPointerCapture(event.pointerId)
-    last = onCanvas(event)
-    if (event.button === 2) act = 'window'
-    else if (event.button === 1 || event.shiftKey) act = 'move'
-    else act = store.state.drag
-    if (act === 'point') point(last)
+    last = onCanvas(over, placeOf(event))
+    from = machineAt(viewer, panel, last)
+    act = event.button === 2 ? 'window' : event.button === 1 || event.shiftKey ? 'move' : store.state.tool
+    // What one finger does with the crosshair, and two with the picture, is not dragging.
+    if (event.pointerType === 'touch' && (act === 'point' || fingers.size > 1)) act = null
+    if (act === 'point') store.set({ point: from })
+    if (act === 'ruler' || act === 'region') begin(viewer, act, from)
+    if (act === 'landmark' && panel.role !== 'difference') {
+      landmark(viewer, panel.role === 'prior' ? 'second' : 'first', from)
+      store.set({ point: from })
+    }
   })
   over.addEventListener('pointermove', (event) => {
     if (act === null) return
-    const at = onCanvas(event)
+    const at = onCanvas(over, placeOf(event))
     const [dx, dy] = [(at[0] - last[0]) / devicePixelRatio, (at[1] - last[1]) / devicePixelRatio]
-    if (act === 'point') point(at)
-    else if (act === 'move') {
-      const { middle } = store.state
-      store.set({ middle: [middle[0] - (at[0] - last[0]) / view.pixelsPerMm, middle[1] + (at[1] - last[1]) / view.pixelsPerMm] })
-    } else changeWindow(viewer, panel, dx, dy)
+    if (act === 'point') store.set({ point: machineAt(viewer, panel, at) })
+    else if (act === 'move') moveBy(viewer, panel, at[0] - last[0], at[1] - last[1])
+    else if (act === 'window') changeWindow(viewer, panel, dx, dy)
+    else follow(viewer, from, machineAt(viewer, panel, at))
     last = at
   })
   for (const name of ['pointerup', 'pointercancel'] as const) {
-    over.addEventListener(name, () => (act = null))
+    over.addEventListener(name, () => {
+      if (act === 'ruler' || act === 'region') end(viewer)
+      act = null
+    })
   }
   over.addEventListener('contextmenu', (event) => event.preventDefault())
   over.addEventListener('dblclick', () => {
+    if (store.state.tool !== 'point' || store.state.narrow) return
     store.set({ alone: store.state.alone === null ? viewer.panels.indexOf(panel) : null })
   })
   over.addEventListener(
@@ -55,7 +59,7 @@ export function listen(viewer: Viewer, panel: Panel): void {
     (event) => {
       event.preventDefault()
       if (event.ctrlKey) {
-        zoomAbout(viewer, view.toPicture(...onCanvas(event)), event.deltaY < 0 ? 1.15 : 1 / 1.15)
+        zoomAbout(viewer, view.toPicture(...onCanvas(over, placeOf(event))), event.deltaY < 0 ? 1.15 : 1 / 1.15)
         return
       }
       // A wheel turns by 100 and more at a time, a trackpad by little; slices come one by one.
@@ -66,6 +70,29 @@ export function listen(viewer: Viewer, panel: Panel): void {
     },
     { passive: false }
   )
+}
+
+/** A place of the screen on the canvas. */
+export function onCanvas(over: HTMLCanvasElement, [x, y]: [number, number]): [number, number] {
+  const box = over.getBoundingClientRect()
+  return [((x - box.left) * over.width) / box.width, ((y - box.top) * over.height) / box.height]
+}
+
+function placeOf({ clientX, clientY }: MouseEvent): [number, number] {
+  return [clientX, clientY]
+}
+
+/** The point of the slice that is shown at a place of the canvas. */
+export function machineAt(viewer: Viewer, panel: Panel, at: [number, number]): Vec3 {
+  const { frame, store } = viewer
+  const eye = frame.toPicture(store.state.point)[2]
+  return frame.inside(frame.toMachine([...panel.view.toPicture(...at), eye]))
+}
+
+/** By so many pixels of the canvas. */
+export function moveBy({ store }: Viewer, { view }: Panel, dx: number, dy: number): void {
+  const { middle } = store.state
+  store.set({ middle: [middle[0] - dx / view.pixelsPerMm, middle[1] + dy / view.pixelsPerMm] })
 }
 
 /** To the right widens the window, downwards raises its level and so darkens the picture. */

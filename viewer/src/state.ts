@@ -2,9 +2,11 @@
 
 import type { Vec3 } from './data'
 import type { ViewName } from './frame'
+import type { Mark } from './measure'
 import type { SlabKind } from './slab'
 
-export type Drag = 'point' | 'window' | 'move'
+/** What the left mouse button, or a finger, does. */
+export type Tool = 'point' | 'window' | 'move' | 'ruler' | 'region' | 'landmark'
 
 export interface State {
   /** Names of the pictures in the first and the second panel. */
@@ -14,6 +16,7 @@ export interface State {
   point: Vec3
   view: ViewName
   turn: number
+  /** Thickness, mm; 0 is one slice, and Infinity the whole depth. */
   slab: number
   slabKind: SlabKind
   low: number
@@ -34,17 +37,25 @@ export interface State {
   /** Circles about the findings, and the number of the one chosen. */
   circles: boolean
   finding: number | null
-  /** Whether the difference is left out where nothing is said. */
+  /** Whether the difference is left out where nothing is said, or a visit has no data. */
   masked: boolean
   swapped: boolean
   blinking: boolean
   /** The panel that is shown alone, or null for all side by side. */
   alone: number | null
-  /** What the left mouse button does. */
-  drag: Drag
+  /** Whether there is room for one picture only, as on a phone. */
+  narrow: boolean
+  tool: Tool
+  /** Rulers, regions and pairs of landmarks, in the order they were made. */
+  marks: Mark[]
 }
 
 export type Change = Partial<State>
+
+/** The panel that is shown by itself, if one is. */
+export function shownAlone({ alone, narrow }: State): number | null {
+  return alone ?? (narrow ? 0 : null)
+}
 
 export class Store {
   private readonly listeners: ((state: State, before: State) => void)[] = []

@@ -1,21 +1,21 @@
 // The panels, and what follows from each change of the state.
 
+import { type Colours, drawColourBar, drawEdges, drawLabel, drawScale } from './annotation'
+import { Arranged } from './arranged'
 import { circlesOn, drawCircles, drawHatch, drawScores, listed } from './change'
-import type { Deformation, PageData, Picture, Vec3 } from './data'
-import { sampler } from './field'
-import { Frame, voxelOf } from './frame'
+import type { Deformation, PageData, Picture } from './data'
+import { Frame } from './frame'
+import { drawMarks } from './measure_draw'
 import { drawOver } from './overlay'
-import { DIVERGING, GREY, Panel } from './panel'
-import { slab } from './slab'
-import { type State, Store } from './state'
+import { DIVERGING, GREY, Panel, stopsOf } from './panel'
+import { readout } from './readout'
+import { slicesIn } from './slab'
+import { type State, Store, shownAlone } from './state'
 
 /** Height of a panel's title and readout, pixels. */
 const CAPTIONS = 62
 /** Of a second line of the readout. */
 const LINE = 18
-
-/** Among the arranged pictures, where nothing is said; no picture has that name. */
-const SILENT = ' silent'
 
 const placement = ({ view, turn }: State): string => (view === 'above' ? `above ${turn}` : view)
 
@@ -25,9 +25,9 @@ export class Viewer {
   readonly store: Store
   private readonly frames = new Map<string, Frame>()
   private readonly start: State
-  /** Pictures in the frame's order, with the slab applied. */
-  private readonly ready = new Map<string, Int16Array>()
+  private arranged: Arranged
   private shown = ''
+  private attached = false
   private busy = false
   private again = false
 
@@ -40,7 +40,7 @@ export class Viewer {
       point: frame.onSlice(frame.toMachine([0, 0, 0]), Math.floor(frame.shape[2] / 2)),
       view: 'above',
       turn: data.turn,
-      slab: 1,
+      slab: 0,
       slabKind: 'mean',
       low,
       high,
@@ -60,13 +60,16 @@ export class Viewer {
       swapped: false,
       blinking: false,
       alone: null,
-      drag: 'point'
+      narrow: false,
+      tool: 'point',
+      marks: []
     }
     this.store = new Store(this.start)
+    this.arranged = new Arranged(data, frame, this.start)
     this.panels = [new Panel('reference', 'first', GREY)]
     if (data.prior !== null) this.panels.push(new Panel('prior', 'second', GREY), new Panel('difference', 'difference', DIVERGING))
     this.element.className = 'panels'
-    if (data.change || data.deformations.some((one) => one.uncertainty)) this.element.classList.add('sure')
+    if (data.change || this.hasGaps || data.deformations.some((one) => one.uncertainty)) this.element.classList.add('sure')
     this.element.append(...this.panels.map((panel) => panel.element))
     this.nameTitles()
     this.store.onChange(() => this.update())
@@ -74,6 +77,7 @@ export class Viewer {
 
   async attach(): Promise<void> {
     for (const panel of this.panels) await panel.attach()
+    this.attached = true
     await this.render()
     for (const panel of this.panels) panel.onResize(() => this.update())
   }
@@ -87,10 +91,15 @@ export class Viewer {
     return frame
   }
 
-  /** All as it was when the page was opened, but for the place and the pictures. */
+  /** Whether a visit lacks data somewhere that another one has. */
+  get hasGaps(): boolean {
+    return this.data.pictures.some(({ unseen }) => unseen !== null)
+  }
+
+  /** All as it was when the page was opened, but for the place, the pictures and what was measured. */
   reset(): void {
-    const { point, first, second } = this.store.state
-    this.store.set({ ...this.start, point, first, second })
+    const { point, first, second, narrow, marks } = this.store.state
+    this.store.set({ ...this.start, point, first, second, narrow, marks })
   }
 
   toSlice(slice: number): void {
@@ -105,7 +114,8 @@ export class Viewer {
 
   /** Show the other visit in the same place: both pictures change places, or the one shown is exchanged. */
   blink(): void {
-    const { swapped, alone } = this.store.state
+    const { swapped } = this.store.state
+    const alone = shownAlone(this.store.state)
     if (this.panels.length < 2) return
     this.store.set({ swapped: !swapped, alone: alone === null ? null : alone === 0 ? 1 : 0 })
   }
@@ -140,8 +150,46 @@ export class Viewer {
 
   deformation(): Deformation | undefined {
     const { deformations } = this.data
-    const visit = this.store.state.second
-    return deformations.find((one) => one.of === visit) ?? deformations[0]
+    const { second } = this
+    return deformations.find((one) => one.of === second?.name) ?? deformations[(second?.visit ?? 2) - 2] ?? deformations[0]
+  }
+
+  get first(): Picture {
+    return this.picture(this.store.state.first)
+  }
+
+  get second(): Picture | null {
+    const { second } = this.store.state
+    return second === null ? null : this.picture(second)
+  }
+
+  /** Why the difference is left out, in the frame's order; 0 where it is shown. */
+  hidden(): Int16Array | null {
+    return this.second && this.store.state.masked ? this.arranged.hidden(this.second) : null
+  }
+
+  /** Whether the difference can be left out anywhere. */
+  get canHide(): boolean {
+    return this.panels.length > 1 && (this.data.change !== null || this.hasGaps)
+  }
+
+  /** How many slices are combined, in words. */
+  slabWords(): string {
+    const { slab, slabKind } = this.store.state
+    if (slab === Infinity) return slabKind === 'maximum' ? 'MIP through the breast' : 'mean of all slices'
+    const n = slicesIn(this.frame, slab)
+    return n === 1 ? 'one slice' : `${slabKind} of ${n} slices, ${Number((n * this.frame.spacing[2]).toPrecision(3))} mm`
+  }
+
+  /** What a panel shows, with the breast where that is known. */
+  titleOf(panel: Panel): string {
+    return this.linesOf(panel).filter(Boolean).join(', ')
+  }
+
+  private linesOf(panel: Panel): [string, string] {
+    if (panel.role === 'difference') return [`${this.first.title.replace(' (reference)', '')} \u2212 ${this.second?.title}`, this.first.breast]
+    const { title, breast } = (panel.role === 'prior' ? this.second : null) ?? this.first
+    return [title, breast]
   }
 
   picture(name: string): Picture {
@@ -151,6 +199,8 @@ export class Viewer {
   }
 
   private update(): void {
+    // What is asked for before there are canvases is drawn once they are there.
+    if (!this.attached) return
     this.again = true
     this.element.dataset.drawn = 'false'
     if (this.busy) return
@@ -174,30 +224,53 @@ export class Viewer {
       return
     }
     const at = this.frame.toPicture(state.point)
-    this.element.classList.toggle('swapped', state.swapped && state.alone === null)
-    this.element.classList.toggle('one', state.alone !== null)
+    const alone = shownAlone(state)
+    this.element.classList.toggle('swapped', state.swapped && alone === null)
+    this.element.classList.toggle('one', alone !== null)
     this.element.classList.toggle('stacked', this.isWide())
     this.panels.forEach((panel, i) => {
-      panel.element.classList.toggle('front', state.alone === i)
+      panel.element.classList.toggle('front', alone === i)
       panel.chosen = (panel.role === 'prior' ? state.second : state.first) ?? ''
+      panel.name = this.titleOf(panel)
       panel.draw(at, state.zoom, state.middle)
-      const deformation = panel.role === 'difference' ? undefined : this.deformation()
-      drawOver(panel.over, panel.view, this.frame, state, deformation, (pen) => this.drawChange(pen, panel, state))
+      this.drawOver(panel, state)
       const [x, y] = panel.view.toCanvas(at[0], at[1])
       panel.element.dataset.crosshair = `${x.toFixed(1)} ${y.toFixed(1)}`
       panel.element.dataset.slice = String(this.frame.sliceOf(state.point))
-      panel.readout = this.read(panel, at)
+      panel.readout = readout(this, panel, at)
     })
   }
 
-  private drawChange(pen: CanvasRenderingContext2D, panel: Panel, state: State): void {
-    const { change } = this.data
-    if (!change) return
+  private drawOver(panel: Panel, state: State): void {
+    const pen = panel.over.getContext('2d')
+    if (!pen) return
     const { view } = panel
-    const silent = this.silent(state)
-    if (silent && (state.scores || (panel.role === 'difference' && state.masked))) {
-      drawHatch(pen, view, this.frame, silent, this.frame.sliceOf(state.point))
-    }
+    pen.clearRect(0, 0, panel.over.width, panel.over.height)
+    // What is known of the motion and of changes is known in the reference frame.
+    const registered = panel.role !== 'prior' || this.second?.registered !== false
+    const deformation = panel.role === 'difference' || !registered ? undefined : this.deformation()
+    drawOver(pen, view, this.frame, state, deformation, () => this.drawChange(pen, panel, state, registered))
+    drawMarks(pen, this, panel)
+    drawEdges(pen, view, this.frame, this.data.letters)
+    drawScale(pen, view, this.frame)
+    drawColourBar(pen, view, this.coloursOf(panel))
+    drawLabel(pen, this.linesOf(panel))
+  }
+
+  private coloursOf(panel: Panel): Colours {
+    const { low, high, spread } = this.store.state
+    const ends = panel.role === 'difference' ? { low: -spread, high: spread } : { low, high }
+    return { stops: stopsOf(panel.colours), ...ends, unit: this.data.unit }
+  }
+
+  private drawChange(pen: CanvasRenderingContext2D, panel: Panel, state: State, registered: boolean): void {
+    const { change } = this.data
+    const { view } = panel
+    const slice = this.frame.sliceOf(state.point)
+    const hidden = panel.role === 'difference' ? this.hidden() : null
+    const silent = hidden ?? (state.scores && registered ? this.arranged.silent() : null)
+    if (silent) drawHatch(pen, view, this.frame, silent, slice)
+    if (!change || !registered) return
     if (state.scores) drawScores(pen, view, this.frame, change, state)
     const eye = this.frame.toPicture(state.point)[2]
     const circles = state.circles ? circlesOn(view, this.frame, listed(change, state.threshold), eye) : []
@@ -242,7 +315,7 @@ export class Viewer {
     if (now === this.shown) return
     const [beforeOrder, beforeContent] = this.shown.split('|')
     this.shown = now
-    if (order !== beforeOrder) this.ready.clear()
+    if (order !== beforeOrder) this.arranged = new Arranged(this.data, this.frame, state)
     const { slope } = this.data
     const [low, high, spread] = [state.low / slope, state.high / slope, state.spread / slope]
     const ranges = [[low, high], [low, high], [-spread, spread]]
@@ -250,94 +323,10 @@ export class Viewer {
       this.panels.forEach((panel, i) => panel.window(ranges[i][0], ranges[i][1]))
       return
     }
-    const first = this.arranged(state.first, state)
-    await this.panels[0].show(first, this.frame, low, high)
-    if (state.second === null) return
-    const second = this.arranged(state.second, state)
-    await this.panels[1].show(second, this.frame, low, high)
-    await this.panels[2].show(this.difference(state, first, second), this.frame, -spread, spread)
+    const { arranged, first, second } = this
+    await this.panels[0].show(arranged.picture(first), arranged.frame, low, high)
+    if (second === null) return
+    await this.panels[1].show(arranged.picture(second), arranged.frame, low, high)
+    await this.panels[2].show(arranged.difference(first, second, state.masked), arranged.frame, -spread, spread)
   }
-
-  /** First minus second; 0 where nothing is said. */
-  private difference(state: State, first: Int16Array, second: Int16Array): Int16Array {
-    const { change } = this.data
-    if (!change || !state.masked || state.second === null) return first.map((value, i) => value - second[i])
-    const silent = this.frame.arrange(change.silent)
-    // What is not said takes no part in a slab: it adds nothing to means, and is no maximum.
-    const left = state.slabKind === 'mean' ? 0 : -32768
-    const [a, b] = [state.first, state.second].map((name) => {
-      const values = this.frame.arrange(this.picture(name).values)
-      for (let i = 0; i < values.length; i++) if (silent[i] !== 0) values[i] = left
-      return slab(values, this.frame.shape[2], state.slab, state.slabKind)
-    })
-    return a.map((value, i) => value - b[i])
-  }
-
-  /** Why nothing is said, in the frame's order; 0 where something is, in any slice of the slab. */
-  private silent({ slab: thickness }: State): Int16Array | null {
-    const { change } = this.data
-    if (!change) return null
-    let values = this.ready.get(SILENT)
-    if (!values) {
-      const negative = this.frame.arrange(change.silent).map((code) => -code)
-      values = slab(negative, this.frame.shape[2], thickness, 'maximum').map((code) => -code)
-      this.ready.set(SILENT, values)
-    }
-    return values
-  }
-
-  private arranged(name: string, { slab: thickness, slabKind }: State): Int16Array {
-    let values = this.ready.get(name)
-    if (!values) {
-      values = slab(this.frame.arrange(this.picture(name).values), this.frame.shape[2], thickness, slabKind)
-      this.ready.set(name, values)
-    }
-    return values
-  }
-
-  private read(panel: Panel, at: Vec3): string {
-    const value = panel.valueAt(at) * this.data.slope
-    const sign = panel.role === 'difference' && value > 0 ? '+' : ''
-    const many = this.panels.length > 1
-    const sure = panel.role === (many ? 'prior' : 'reference') ? this.howSure() : ''
-    const changed = panel.role === (many ? 'difference' : 'reference') ? this.whatChanged() : ''
-    const more = [sure, changed].filter(Boolean).join('; ')
-    if (panel.role === 'difference' && this.isMasked(at)) return `not shown\n${more}`
-    const text = `${sign}${value.toFixed(4)} ${this.data.unit}`
-    return more ? `${text}\n${more}` : text
-  }
-
-  private isMasked(at: Vec3): boolean {
-    const { state } = this.store
-    const silent = state.masked ? this.silent(state) : null
-    return silent !== null && silent[voxelOf(this.frame.arranged, at)] !== 0
-  }
-
-  /** The score at the crosshair, or why there is none. */
-  private whatChanged(): string {
-    const { change, lattice } = this.data
-    if (!change) return ''
-    const voxel = voxelOf(lattice, this.store.state.point)
-    const z = change.scores[voxel]
-    if (Number.isNaN(z)) {
-      const why = change.reasons[String(change.silent[voxel])] ?? (change.compared ? '' : 'the visits were not compared')
-      return why ? `nothing is said here: ${why}` : 'nothing is said here'
-    }
-    return `z = ${z > 0 ? '+' : z < 0 ? '\u2212' : ''}${Math.abs(z).toFixed(1)}`
-  }
-
-  /** How sure the motion of the other visit is at the crosshair. */
-  private howSure(): string {
-    const deformation = this.deformation()
-    if (!deformation?.uncertainty) return ''
-    const { lattice, fields } = deformation.uncertainty
-    const [plane, depth] = [fields[1], fields[2]].map((field) => sampler(lattice, field)(this.store.state.point))
-    if (Number.isNaN(plane) || Number.isNaN(depth)) return `${deformation.title}: motion not determined here`
-    return `${deformation.title}: \u00b1${digits(plane)} mm in plane, ${digits(depth)} mm in depth`
-  }
-}
-
-/** Two digits, as many as a deviation deserves. */
-function digits(mm: number): string {
-  return mm < 10 ? String(Number(mm.toPrecision(2))) : mm.toFixed(0)
 }

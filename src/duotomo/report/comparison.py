@@ -72,6 +72,8 @@ class Comparison:
         Of the result.
     lesion_mm : tuple of float
         Middle of the lesion at the reference visit, xyz.
+    unseen : tuple of torch.Tensor
+        Where the moving visit has no data, before and after: (z, y, x) on `grid`, bool.
     """
 
     tre_mm: tuple[float, float]
@@ -79,6 +81,7 @@ class Comparison:
     volumes: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = field(repr=False)
     grid: VolumeGrid
     lesion_mm: tuple[float, float, float]
+    unseen: tuple[torch.Tensor, torch.Tensor] = field(repr=False)
 
 
 def compare_with_truth(result: Result, pair: SimulatedVisits) -> Comparison:
@@ -119,6 +122,7 @@ def compare_with_truth(result: Result, pair: SimulatedVisits) -> Comparison:
     # Beyond its grid the moving visit shows nothing, and a difference no change.
     everywhere = torch.ones_like(second)
     seen = resample_to_reference(everywhere, result.motions[0], grid=grid, moving_grid=second_grid) > SEEN
+    seen_unmoved = unmoved.warp(second_grid, grid)(everywhere) > SEEN
     tissue = (first > TISSUE_PER_MM) & seen
     landmarks_mm = pair.landmarks_mm()
     before_mm, after_mm = (
@@ -134,6 +138,7 @@ def compare_with_truth(result: Result, pair: SimulatedVisits) -> Comparison:
         volumes=(first, as_it_was, registered),
         grid=grid,
         lesion_mm=lesion_mm,
+        unseen=(~seen_unmoved, ~seen),
     )
 
 
@@ -170,6 +175,8 @@ def draw_comparison(
 ) -> Path:
     """Draw both visits and their differences, before registration and after it, through the lesion.
 
+    Where the moving visit has no data the differences are hatched.
+
     Parameters
     ----------
     stem : Path
@@ -185,13 +192,15 @@ def draw_comparison(
         `stem.png`; `stem.svg` lies beside it.
     """
     (first, as_it_was, registered), (one, other) = comparison.volumes, names
+    before, after = f"{one} less {other}, as it was", f"{one} less {other}, registered"
     picture, _ = slices(
         stem,
         rows={one: first, f"{other}, as it was": as_it_was, f"{other}, registered": registered},
         differences={
-            f"{one} less {other}, as it was": first - as_it_was,
-            f"{one} less {other}, registered": first - registered,
+            before: first - as_it_was,
+            after: first - registered,
         },
+        unseen=dict(zip((before, after), comparison.unseen, strict=True)),
         grid=comparison.grid,
         unit="1/mm",
         window=WINDOW_PER_MM,

@@ -22,16 +22,19 @@ from duotomo.io.result_folder import write_drawn
 from duotomo.io.result_format import PAGE
 from duotomo.io.result_index import INDEX, read_index
 from duotomo.io.result_reader import read_but
+from duotomo.report.page_breast import breast_label, breast_letters, is_right
+from duotomo.report.page_deformation import page_deviations
 from duotomo.report.page_findings import described_change
+from duotomo.report.page_seen import packed_mask
 from duotomo.report.page_text import text_html
 from duotomo.report.page_volumes import (
     PageVolumes,
+    is_registered,
     nifti_gzip,
-    page_deformation,
-    page_deviations,
     page_volumes,
     registered_name,
     title_of,
+    visit_of,
 )
 
 SCRIPT, STYLE = "viewer.js", "viewer.css"
@@ -48,8 +51,9 @@ def viewer_part(name: str) -> str:
     return part.read_text(encoding="utf-8")
 
 
-CHEST_WALL_LEFT = 1
-"""How a page first shows the view from above: quarter turns from the chest wall at the bottom."""
+CHEST_WALL_LEFT, CHEST_WALL_RIGHT = 1, 3
+"""How a page first shows the view from above: quarter turns from the chest wall at the bottom.
+Right breasts are read with it to the right; so what is lateral, or the head, is up in both."""
 
 
 def write_page(folder: AnyPath, out: AnyPath | None = None) -> Path:
@@ -139,7 +143,7 @@ def page_html(saved: SavedResult, index: dict[str, Any]) -> str:
 </head>
 <body>
 <main id="viewer"><p>Unpacking the volumes ...</p></main>
-<aside id="text">{text_html(saved, index, shown)}</aside>
+<aside id="text" aria-label="The result in words" tabindex="0">{text_html(saved, index, shown)}</aside>
 <footer>{escape(RESEARCH)}</footer>
 <noscript><p>The pictures need JavaScript; the text does not.</p></noscript>
 <script type="application/json" id="viewer-data">{_json(described)}</script>
@@ -157,9 +161,22 @@ def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any]
     for name, numbers in shown.numbers.items():
         element = f"volume-{len(volumes)}"
         blocks.append(_block(element, nifti_gzip(numbers, shown.grid, shown.slope)))
-        volumes.append({"name": name, "title": title_of(name, shown.numbers), "element": element})
-    for number, motion in enumerate(saved.motions):
-        found = page_deformation(motion, saved.grid)
+        unseen = f"unseen-{len(volumes)}" if name in shown.unseen else None
+        if unseen is not None:
+            blocks.append(_block(unseen, packed_mask(shown.unseen[name])))
+        volumes.append(
+            {
+                "name": name,
+                "title": title_of(name, shown.numbers),
+                "visit": visit_of(name),
+                "breast": breast_label(saved.settings, visit_of(name)),
+                "registered": is_registered(name),
+                "element": element,
+                "unseen": unseen,
+            }
+        )
+    blocks.append(_block("inside", packed_mask(shown.inside)))
+    for number, found in enumerate(shown.deformations):
         element = f"deformation-{number}"
         blocks.append(_block(element, found.packed()))
         lattice = {"shape": found.shape, "spacing": found.spacing_mm, "first": found.first_mm}
@@ -188,7 +205,9 @@ def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any]
         "prior": shown.prior,
         "window": shown.window,
         "spread": shown.spread,
-        "turn": CHEST_WALL_LEFT,
+        "turn": CHEST_WALL_RIGHT if is_right(saved.settings) else CHEST_WALL_LEFT,
+        "letters": breast_letters(saved.settings),
+        "inside": "inside",
     }
     return described, blocks
 

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from duotomo.io import SavedResult
+from duotomo.report.page_breast import breast_label
 from duotomo.report.page_charts import course_svg, residual_svg
 from duotomo.report.page_findings import findings_html
 from duotomo.report.page_table import table
@@ -90,7 +91,9 @@ def _head(saved: SavedResult, shown: PageVolumes) -> str:
     visits = "one visit" if n_visits == 1 else f"{n_visits} visits"
     z, y, x = saved.grid.shape
     dz, dy, dx = saved.grid.spacing_mm
+    breast = breast_label(saved.settings, 1)
     rows = [
+        *([("Breast and view", breast)] if breast else []),
         ("Method", saved.method),
         ("Volume (x, y, z)", f"{_times(x, y, z)} voxels of {_times(dx, dy, dz)} mm"),
         ("Computing", f"{_duration(saved.seconds)}, {saved.applications} projector applications"),

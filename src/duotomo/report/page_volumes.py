@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,12 +12,14 @@ import torch
 from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
-from duotomo.geometry.frame import world_to_voxel
-from duotomo.io import SavedResult, SavedUncertainty
+from duotomo.io import SavedResult
 from duotomo.io.libraries import nibabel
 from duotomo.io.patient_frame import ras_affine
 from duotomo.report.page_change import PageMaps, page_maps
-from duotomo.transforms import Motion, Translation, invert_points
+from duotomo.report.page_deformation import PageDeformation, page_deformation
+from duotomo.report.page_seen import Mask, unseen_after_motion, unseen_in_place
+from duotomo.report.page_window import inside_breast, sample, tissue_window, widest_difference
+from duotomo.transforms import Translation
 
 MOST_VOXELS = 8_000_000
 """Of one volume in a page."""
@@ -36,8 +37,9 @@ class PageVolumes:
 
     grid: of them all. coarsened: by which factors (z, y, x) the result's own grid was. numbers: name ->
     stored numbers (z, y, x), int16; times `slope` they are attenuations. window: the values drawn black
-    and white. spread: the difference of the reference and the prior drawn in the strongest colours. maps: of
-    what changed, if known.
+    and white. spread: the difference of the reference and the prior drawn in the strongest colours. inside:
+    (z, y, x), the breast without its skin. unseen: name -> where that visit has no data; without those that
+    have it everywhere. deformations: of the moving visits. maps: of what changed, if known.
     """
 
     grid: VolumeGrid
@@ -48,6 +50,9 @@ class PageVolumes:
     prior: str | None
     window: tuple[float, float]
     spread: float
+    inside: Mask = field(repr=False)
+    unseen: dict[str, Mask] = field(repr=False)
+    deformations: tuple[PageDeformation, ...]
     maps: PageMaps | None = None
 
 
@@ -58,6 +63,26 @@ UNDILUTED = "undiluted"
 def registered_name(visit: int) -> str:
     """Return the name of a moving visit's own volume in the reference frame; visits count from 1."""
     return f"visit_{visit}_registered"
+
+
+def own_name(visit: int) -> str:
+    """Return the name of a moving visit's volume in its own frame; visits count from 1."""
+    return f"visit_{visit}"
+
+
+def visit_of(name: str) -> int:
+    """Return of which visit a volume is, counted from 1; of all visits together, the first.
+
+    >>> visit_of("visit_2_registered"), visit_of("volume")
+    (2, 1)
+    """
+    found = re.fullmatch(r"visit_(\d+)(_registered)?", name)
+    return int(found[1]) if found else 1
+
+
+def is_registered(name: str) -> bool:
+    """Return whether a volume of a page lies in the reference frame."""
+    return re.fullmatch(r"visit_(?!1$)\d+", name) is None
 
 
 def title_of(name: str, names: Mapping[str, object]) -> str:
@@ -76,12 +101,17 @@ def title_of(name: str, names: Mapping[str, object]) -> str:
         return "Visit 1 (reference)"
     if name == UNDILUTED:
         return "Visit 1, undiluted"
-    found = re.fullmatch(r"visit_(\d+)_registered", name)
-    return f"Visit {found[1]}, registered" if found else name.replace("_", " ")
+    found = re.fullmatch(r"visit_(\d+)(_registered)?", name)
+    if not found:
+        return name.replace("_", " ")
+    return f"Visit {found[1]}, {'registered' if found[2] else 'not registered'}"
 
 
-def in_reference_frame(saved: SavedResult) -> dict[str, torch.Tensor]:
-    """Return the volumes that lie in the reference frame, the reference first, on the result's grid."""
+def shown_volumes(saved: SavedResult) -> dict[str, torch.Tensor]:
+    """Return the volumes of a page on the result's grid: in the reference frame, the reference first, ...
+
+    ... and last those of the moving visits in their own frames, as if nothing had moved.
+    """
     found = {name: volume for name, volume in saved.others.items() if name == "visit_1"}
     change = saved.change
     if change is not None and not change.reason:
@@ -89,6 +119,9 @@ def in_reference_frame(saved: SavedResult) -> dict[str, torch.Tensor]:
     found["volume"] = saved.volume
     for number in range(2, len(saved.motions) + 2):
         name = registered_name(number)
+        if name in saved.others:
+            found[name] = saved.others[name]
+    for name in (own_name(number) for number in range(2, len(saved.motions) + 2)):
         if name in saved.others:
             found[name] = saved.others[name]
     return {
@@ -119,27 +152,31 @@ def page_volumes(saved: SavedResult) -> PageVolumes:
 
     The maps of what changed, if that is known, come along.
     """
-    volumes = in_reference_frame(saved)
+    volumes = shown_volumes(saved)
     factors = coarsening(saved.grid, min(MOST_VOXELS, MOST_TOGETHER // len(volumes)))
     values = {name: _pooled(volume, factors) for name, volume in volumes.items()}
     reference = next(iter(values))
     prior = next((name for name in values if name.endswith("_registered")), None)
-    low, high = (float(q) for q in np.quantile(_sample(*values.values()), (0.001, 0.999)))
+    low, high = (float(q) for q in np.quantile(sample(*values.values()), (0.001, 0.999)))
     slope = (high - low) / LEVELS or 1.0
     least, most = np.iinfo(np.int16).min, np.iinfo(np.int16).max
     numbers = {
         name: np.clip(np.rint(value / slope), least, most).astype(np.int16) for name, value in values.items()
     }
-    window = _window(values[reference])
+    grid = saved.grid.coarsen(factors)
+    deformations = tuple(page_deformation(motion, saved.grid) for motion in saved.motions)
+    unseen = _unseen(saved, grid, deformations, values)
+    inside = inside_breast(values[reference], grid)
+    window = tissue_window(values[reference], inside)
     spread = (window[1] - window[0]) / 2
     maps = None if saved.change is None else page_maps(saved.change, saved.grid, factors)
     if prior is not None:
-        difference = values[reference] - values[prior]
+        counts = inside & ~unseen[prior] if prior in unseen else inside
         if maps is not None and (maps.silent == 0).any():
-            difference = difference[maps.silent == 0]
-        spread = float(np.quantile(np.abs(_sample(difference)), 0.998)) or spread
+            counts = maps.silent == 0
+        spread = widest_difference(values[reference] - values[prior], counts) or spread
     return PageVolumes(
-        grid=saved.grid.coarsen(factors),
+        grid=grid,
         coarsened=factors,
         numbers=numbers,
         slope=slope,
@@ -147,8 +184,27 @@ def page_volumes(saved: SavedResult) -> PageVolumes:
         prior=prior,
         window=window,
         spread=spread,
+        inside=inside,
+        unseen=unseen,
+        deformations=deformations,
         maps=maps,
     )
+
+
+def _unseen(
+    saved: SavedResult, grid: VolumeGrid, deformations: tuple[PageDeformation, ...], names: Collection[str]
+) -> dict[str, Mask]:
+    """Return name -> where the visit has no data; only of those whose own grid is known, and too small."""
+    found: dict[str, Mask] = {}
+    for number, deformation in enumerate(deformations, start=2):
+        own, moved = own_name(number), registered_name(number)
+        if own not in saved.others:
+            continue
+        own_grid = saved.grids.get(own, saved.grid)
+        if moved in names:
+            found[moved] = unseen_after_motion(own_grid, deformation, grid)
+        found[own] = unseen_in_place(own_grid, grid)
+    return {name: mask for name, mask in found.items() if mask.any()}
 
 
 def nifti_gzip(numbers: NDArray[np.int16], grid: VolumeGrid, slope: float) -> bytes:
@@ -173,97 +229,3 @@ def _pooled(volume: torch.Tensor, factors: Shape) -> NDArray[np.float32]:
     )[0]
     array: NDArray[np.float32] = pooled.numpy()
     return array
-
-
-def _sample(*arrays: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return at most some million of the values, spread evenly: quantiles need no more."""
-    flat = [array.reshape(-1) for array in arrays]
-    return np.concatenate([one[:: max(1, one.size // 1_000_000)] for one in flat])
-
-
-def _window(values: NDArray[np.float32]) -> tuple[float, float]:
-    """Return a window for the breast: air is black, and its brightest thousandth is white."""
-    sample = _sample(values)
-    top = float(np.quantile(sample, 0.995))
-    body = sample[sample > 0.25 * top]
-    if body.size == 0 or top <= 0:
-        low, high = float(sample.min()), float(sample.max())
-    else:
-        dark, bright = (float(q) for q in np.quantile(body, (0.05, 0.999)))
-        low, high = max(float(sample.min()), dark - 0.4 * (bright - dark)), bright + 0.1 * (bright - dark)
-    return (low, high) if low < high else (low, low + 1.0)
-
-
-MOST_POINTS = 32
-"""Of the lattice along an axis: deformations are smooth."""
-TOLERANCE_MM = 0.01
-
-Point = tuple[float, float, float]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PageDeformation:
-    """Numbers at the points of a lattice that spans the reference grid's box, faces included.
-
-    shape, spacing_mm, first_mm: of the lattice, xyz. fields: (4, z, y, x), float32: `T^-1(r)` in mm, xyz,
-    then log2 of the volume that tissue has in the reference, per volume in the prior. NaN where T has no
-    inverse.
-    """
-
-    shape: tuple[int, int, int]
-    spacing_mm: Point
-    first_mm: Point
-    fields: NDArray[np.float32] = field(repr=False)
-
-    def packed(self) -> bytes:
-        """Return the fields, little-endian, compressed."""
-        return gzip.compress(self.fields.astype("<f4").tobytes(), mtime=0)
-
-
-def page_deformation(motion: Motion, grid: VolumeGrid) -> PageDeformation:
-    """Return T^-1 and the determinants of T in the reference frame, on a lattice over the grid.
-
-    >>> from duotomo.transforms import Translation
-    >>> grid = VolumeGrid.on_detector((4, 4, 4), (1.0, 1.0, 1.0))
-    >>> shift = Translation(grid)
-    >>> found = page_deformation(Motion(shift, shift.params(translation_mm=(3.0, 0.0, 0.0))), grid)
-    >>> found.first_mm, found.fields[:, 0, 0, 0].tolist()
-    ((-2.0, 0.0, 0.0), [-5.0, 0.0, 0.0, 0.0])
-    """
-    counts = [max(2, min(MOST_POINTS, n + 1)) for n in grid.shape]
-    along = [
-        torch.linspace(low, high, n, dtype=torch.float64)
-        for low, high, n in zip(grid.low_mm, grid.high_mm, counts, strict=True)
-    ]
-    z, y, x = torch.meshgrid(*along, indexing="ij")
-    points = torch.stack([x, y, z], dim=-1).reshape(-1, 3)
-    before = invert_points(motion, points, tolerance_mm=TOLERANCE_MM, max_steps=30)
-    determinants = torch.linalg.det(motion.jacobian(before.xyz_mm).detach())
-    log2 = torch.log2(determinants.clamp_min(1e-6))
-    fields = torch.cat([before.xyz_mm.detach().T, log2[None]])
-    lost = (before.residual_mm > 10 * TOLERANCE_MM) | (determinants <= 0)
-    fields[:, lost] = math.nan
-    steps = [(high - low) / (n - 1) for low, high, n in zip(grid.low_mm, grid.high_mm, counts, strict=True)]
-    return PageDeformation(
-        shape=(counts[2], counts[1], counts[0]),
-        spacing_mm=(steps[2], steps[1], steps[0]),
-        first_mm=(grid.low_mm[2], grid.low_mm[1], grid.low_mm[0]),
-        fields=fields.reshape(4, *counts).float().numpy(),
-    )
-
-
-def page_deviations(known: SavedUncertainty, deformation: PageDeformation) -> bytes | None:
-    """Return the standard deviations of a motion at the points of its deformation's lattice, compressed.
-
-    (3, z, y, x), float32, little-endian: along x, y and z, in mm, where the point of the moving frame lies
-    that is seen there. NaN where the motion is not determined or has no inverse; None without a map.
-    """
-    if known.map_mm is None or known.grid is None:
-        return None
-    before = deformation.fields[:3].reshape(3, -1).T
-    index = np.rint(world_to_voxel(known.grid, np.nan_to_num(before.astype(np.float64))))
-    # Beyond the map, what is nearest of it.
-    z, y, x = np.clip(index, 0, np.array(known.grid.shape) - 1).astype(np.int64).T
-    values = known.map_mm.numpy()[:, z, y, x].copy()
-    values[:, np.isnan(before).any(axis=1)] = np.nan
-    return gzip.compress(values.astype("<f4").tobytes(), mtime=0)

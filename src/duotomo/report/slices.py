@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duotomo.errors import DuotomoError
+from duotomo.errors import DuotomoError, ShapeError
 from duotomo.geometry import VolumeGrid
-from duotomo.report.arrays import Array, some, volumes, window_of
-from duotomo.report.style import DIVERGING, GREY, styled, written
+from duotomo.report.arrays import Array, in_memory, some, volumes, window_of
+from duotomo.report.style import DIVERGING, GREY, Floats, styled, written
 from duotomo.report.view_rows import Band, draw_bands
 from duotomo.report.views import THREE, cut_volume, voxel_at
 
@@ -26,6 +26,7 @@ def draw_slices(
     *,
     rows: Mapping[str, Array],
     differences: Mapping[str, Array] | None = None,
+    unseen: Mapping[str, Array] | None = None,
     grid: VolumeGrid,
     unit: str,
     window: tuple[float, float] | None = None,
@@ -44,6 +45,8 @@ def draw_slices(
         Title to volume, (z, y, x) on `grid`.
     differences : mapping of str to torch.Tensor or numpy.ndarray, optional
         Title to difference, (z, y, x) on `grid`.
+    unseen : mapping of str to torch.Tensor or numpy.ndarray, optional
+        Title of a difference to where a visit has no data, (z, y, x), bool: it is hatched there.
     grid : VolumeGrid
         Of the volumes.
     unit : str
@@ -74,11 +77,16 @@ def draw_slices(
     grey = window_of(where, window, next(iter(drawn.values())))
     bands = [Band(rows=drawn, colours=GREY, window=grey, label=f"attenuation, {unit}", arrows=True)]
     if differences:
-        changes = volumes(where, differences, grid)
+        changes = {
+            title: _blanked(where, title, change, unseen, grid)
+            for title, change in volumes(where, differences, grid).items()
+        }
         if difference_limit is None:
             voxel = voxel_at(where, grid, at_mm)
             shown = [cut_volume(change, view, voxel).ravel() for change in changes.values() for view in THREE]
-            difference_limit = float(np.percentile(np.abs(np.concatenate(shown)), _PERCENTILE)) or 1.0
+            known = np.abs(np.concatenate(shown))
+            known = known[~np.isnan(known)]
+            difference_limit = (float(np.percentile(known, _PERCENTILE)) if known.size else 0.0) or 1.0
         elif not 0 < difference_limit < np.inf:
             raise DuotomoError(
                 f"{where}: expected difference_limit above 0; got {difference_limit}. "
@@ -89,6 +97,21 @@ def draw_slices(
     for arrow in arrows or ():
         voxel_at(f"{where}, arrows", grid, arrow)
     return draw_bands(where, bands, grid, at_mm, arrows or ())
+
+
+def _blanked(
+    where: str, title: str, change: Floats, unseen: Mapping[str, Array] | None, grid: VolumeGrid
+) -> Floats:
+    """Return a difference, NaN where a visit has no data."""
+    if unseen is None or title not in unseen:
+        return change
+    mask = in_memory(unseen[title]).astype(bool)
+    if mask.shape != grid.shape:
+        raise ShapeError(
+            f"{where}: expected unseen of {title!r} (z, y, x) = {grid.shape}; got {mask.shape}. "
+            f"Give one value for each voxel of the grid."
+        )
+    return np.where(mask, np.nan, change)
 
 
 slices = written(draw_slices)

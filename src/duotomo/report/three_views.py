@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError, check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.report.arrays import AXES, window_of
 from duotomo.report.style import DIVERGING, GREY
-from duotomo.report.views import THREE, cut_volume, draw_plane, voxel_at, voxel_center_mm
+from duotomo.report.views import THREE, View, cut_volume, draw_plane, voxel_at, voxel_center_mm
 
 if TYPE_CHECKING:
     import torch
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+_MM_PER_INCH = 25.4
+_GAP_MM = 2.0
+# A column: room for numbers and a name, the picture, and air.
+_BEFORE_MM, _BOX_MM, _AFTER_MM = 15.0, 68.0, 3.4
+_TALLEST_MM = 68.0
+_TOP_MM, _TITLE_MM, _BELOW_MM, _BAR_MM, _FOOT_MM = 6.0, 6.0, 11.0, 3.0, 12.0
 
 
 def three_views(
-    path: str | PathLike[str], *, columns: Mapping[str, torch.Tensor], grid: VolumeGrid, unit: str
+    path: str | PathLike[str],
+    *,
+    columns: Mapping[str, torch.Tensor],
+    grid: VolumeGrid,
+    unit: str,
+    unseen: torch.Tensor | None = None,
 ) -> None:
     """Write a PNG with the slices through the grid's middle at fixed z, y and x, one column per volume.
 
-    All volumes share the grey window of the first. Where there is more than one, a last column shows `last -
-    first`, in colours centred on zero.
+    All pictures have one scale and boxes of one size. All volumes share the grey window of the first. Where
+    there is more than one, a last column shows `last - first`, in colours centred on zero.
 
     Parameters
     ----------
@@ -37,11 +52,28 @@ def three_views(
         Of the volumes.
     unit : str
         Of the values, such as "1/mm".
+    unseen : torch.Tensor, optional
+        Where one of the volumes has no data, (z, y, x), bool: the difference is hatched there.
 
     Raises
     ------
     DuotomoError
         If there is no volume, or one of another shape.
+    """
+    draw_three_views(columns=columns, grid=grid, unit=unit, unseen=unseen).savefig(path, format="png")
+
+
+def draw_three_views(
+    *, columns: Mapping[str, torch.Tensor], grid: VolumeGrid, unit: str, unseen: torch.Tensor | None = None
+) -> Figure:
+    """Return the figure that `three_views` writes.
+
+    >>> import torch
+    >>> grid = VolumeGrid.on_detector((4, 5, 6), (1.0, 1.0, 1.0))
+    >>> figure = draw_three_views(columns={"volume": torch.ones(4, 5, 6)}, grid=grid, unit="1/mm")
+    >>> len({(round(box.width, 6), round(box.height, 6)) for box in map(
+    ...     lambda axes: axes.get_position(original=True), figure.axes[:3])})
+    1
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -50,32 +82,76 @@ def three_views(
         raise DuotomoError("three_views: expected at least one column; got none. Pass title -> volume.")
     for title, tensor in columns.items():
         check_tensor("three_views", title, tensor, shape=grid.shape, axes=AXES, batch_ok=False)
-    volumes = {title: tensor.detach().cpu().double().numpy() for title, tensor in columns.items()}
-    first, last = next(iter(volumes)), next(reversed(volumes))
-    low, high = window_of("three_views", None, volumes[first])
-    panels = {title: (volume, GREY, low, high) for title, volume in volumes.items()}
-    if len(volumes) > 1:
-        difference = volumes[last] - volumes[first]
-        most = float(np.abs(difference).max()) or 1.0
-        panels[f"{last} - {first}"] = (difference, DIVERGING, -most, most)
+    panels = _panels(columns, grid, unseen)
+    sizes_mm = [view.size_mm(grid) for view in THREE]
+    widest_mm, tallest_mm = (max(lengths) for lengths in zip(*sizes_mm, strict=True))
+    scale = min(_BOX_MM / widest_mm, _TALLEST_MM / tallest_mm)
+    box_mm = (widest_mm * scale, tallest_mm * scale)
+    row_mm = _TITLE_MM + box_mm[1] + _BELOW_MM
+    page_mm = (
+        len(panels) * (_BEFORE_MM + _BOX_MM + _AFTER_MM),
+        _TOP_MM + 3 * row_mm + _GAP_MM + _BAR_MM + _FOOT_MM,
+    )
+    # No pyplot: it would keep the figure, and choose a back end, for the whole process.
+    figure = Figure(figsize=(page_mm[0] / _MM_PER_INCH, page_mm[1] / _MM_PER_INCH), dpi=110)
+    FigureCanvasAgg(figure)
+
+    def place(column: int, top_mm: float, size_mm: tuple[float, float]) -> Axes:
+        left_mm = column * page_mm[0] / len(panels) + _BEFORE_MM + (_BOX_MM - size_mm[0]) / 2
+        low_mm = page_mm[1] - top_mm - size_mm[1]
+        lengths_mm = (left_mm, low_mm, *size_mm)
+        shares = [length / page_mm[i % 2] for i, length in enumerate(lengths_mm)]
+        return figure.add_axes((shares[0], shares[1], shares[2], shares[3]))
 
     voxel = voxel_at("three_views", grid, None)
     middle_mm = voxel_center_mm(grid, voxel)
-    # No pyplot: it would keep the figure, and choose a back end, for the whole process.
-    figure = Figure(figsize=(3.4 * len(panels), 9.6), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(3, len(panels), squeeze=False)
-    images = []
-    for column, (title, (volume, colours, lowest, highest)) in enumerate(panels.items()):
-        for axis, view in zip(axes[:, column], THREE, strict=True):
+    images: list[AxesImage] = []
+    for column, (title, (volume, colours, window)) in enumerate(panels.items()):
+        for row, view in enumerate(THREE):
+            axes = place(column, _TOP_MM + row * row_mm + _TITLE_MM, box_mm)
             plane = cut_volume(volume, view, voxel)
-            image = draw_plane(axis, plane, view, grid, colours=colours, window=(lowest, highest))
-            axis.set_title(f"{AXES[view.cut]} = {view.depth_mm(middle_mm):.1f} mm")
-        axes[0, column].set_title(f"{title}\n{axes[0, column].get_title()}")
+            image = draw_plane(axes, plane, view, grid, colours=colours, window=window)
+            _centre(axes, view, grid, (widest_mm, tallest_mm))
+            head = f"{title}\n" if row == 0 else ""
+            axes.set_title(f"{head}{AXES[view.cut]} = {view.depth_mm(middle_mm):.1f} mm", fontsize=9)
         images.append(image)
-    n = len(volumes)
-    bar = partial(figure.colorbar, location="bottom", shrink=0.8, aspect=40)
-    bar(images[0], ax=axes[:, :n], label=f"attenuation, {unit}", extend="both")
-    if n > 1:
-        bar(images[n], ax=axes[:, n:], label=f"difference, {unit}")
-    figure.savefig(path, format="png")
+    n = len(columns)
+    for column in sorted({0, n} & set(range(len(panels)))):
+        bar = place(column, page_mm[1] - _FOOT_MM - _BAR_MM, (0.9 * _BOX_MM, _BAR_MM))
+        what, extend = ("attenuation", "both") if column == 0 else ("difference", "neither")
+        drawn = figure.colorbar(images[column], cax=bar, orientation="horizontal", extend=extend)
+        drawn.set_label(f"{what}, {unit}", fontsize=9)
+        bar.tick_params(labelsize=8)
+    return figure
+
+
+def _panels(
+    columns: Mapping[str, torch.Tensor], grid: VolumeGrid, unseen: torch.Tensor | None
+) -> dict[str, tuple[NDArray[Any], str, tuple[float, float]]]:
+    """Return title -> volume, colours and the values at their ends; the difference is the last."""
+    volumes = {title: tensor.detach().cpu().double().numpy() for title, tensor in columns.items()}
+    first, last = next(iter(volumes)), next(reversed(volumes))
+    grey = window_of("three_views", None, volumes[first])
+    panels = {title: (volume, GREY, grey) for title, volume in volumes.items()}
+    if len(volumes) > 1:
+        difference = volumes[last] - volumes[first]
+        if unseen is not None:
+            check_tensor("three_views", "unseen", unseen.float(), shape=grid.shape, axes=AXES, batch_ok=False)
+            difference = np.where(unseen.detach().cpu().numpy(), np.nan, difference)
+        known = np.abs(difference[~np.isnan(difference)])
+        most = (float(known.max()) if known.size else 0.0) or 1.0
+        panels[f"{last} - {first}"] = (difference, DIVERGING, (-most, most))
+    return panels
+
+
+def _centre(axes: Axes, view: View, grid: VolumeGrid, box_mm: tuple[float, float]) -> None:
+    """Put a picture into the middle of its box, which is as large as the largest."""
+    limits = []
+    for axis, length_mm in zip((view.horizontal, view.vertical), box_mm, strict=True):
+        middle_mm = (grid.low_mm[axis] + grid.high_mm[axis]) / 2
+        limits.append((middle_mm - length_mm / 2, middle_mm + length_mm / 2))
+    axes.set(xlim=limits[0], ylim=limits[1], facecolor="0.85")
+    axes.tick_params(labelsize=8)
+    axes.xaxis.label.set_size(8)
+    axes.yaxis.label.set_size(8)
+    axes.yaxis.labelpad = 3.0

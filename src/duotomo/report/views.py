@@ -107,10 +107,12 @@ def draw_plane(
 ) -> AxesImage:
     """Draw a slice in millimetres, true to scale.
 
-    plane: (upwards, to the right). window: the values at the ends of `colours`. labels: whether the axis to
-    the right, and the one upwards, have numbers and a name.
+    plane: (upwards, to the right); NaN, where nothing is known, is hatched. window: the values at the ends of
+    `colours`. labels: whether the axis to the right, and the one upwards, have numbers and a name.
     """
     horizontal, vertical = view.horizontal, view.vertical
+    if np.isnan(plane).any():
+        _hatch(axes, view, grid)
     image = axes.imshow(
         plane,
         cmap=colours,
@@ -132,6 +134,16 @@ def draw_plane(
     if labels[1]:
         axes.set_ylabel(f"{AXES[vertical]}, mm")
     return image
+
+
+def _hatch(axes: Axes, view: View, grid: VolumeGrid) -> None:
+    """Draw lines behind a picture, which show where it is blank."""
+    from matplotlib.patches import Rectangle
+
+    across, up = view.size_mm(grid)
+    corner = (grid.low_mm[view.horizontal], grid.low_mm[view.vertical])
+    style = {"facecolor": "0.9", "edgecolor": "0.5", "hatch": "////", "linewidth": 0.0}
+    axes.add_patch(Rectangle(corner, across, up, zorder=-0.5, gid="no data", **style))
 
 
 def few_ticks(axes: Axes, *, apart_mm: tuple[float, float] = (9.0, 7.0)) -> None:

@@ -121,8 +121,21 @@ def letters(position: str, side: str, *, forward: bool) -> str:
             f"expected a view of {', '.join(VIEWS)} and a side, L or R; got {position!r} and {side!r}. "
             f"Set the facts 'view' and 'laterality' of the scan."
         )
-    along = np.cross(_ANTERIOR, source) * (1 if forward else -1)
-    return "".join(name for name in "HFLR" if along @ _LETTERS[name] > _UNSURE)
+    return _named(np.cross(_ANTERIOR, source) * (1 if forward else -1))
+
+
+def source_letters(position: str, side: str, *, forward: bool) -> str:
+    """Return where the source, or with `forward=False` the detector, is in the patient; "" if nobody says.
+
+    >>> source_letters("CC", "", forward=True), source_letters("MLO", "L", forward=False)
+    ('H', 'FL')
+    """
+    source = towards_source(position, side)
+    return "" if source is None else _named(source * (1 if forward else -1))
+
+
+def _named(direction: Floats) -> str:
+    return "".join(name for name in "HFLR" if direction @ _LETTERS[name] > _UNSURE)
 
 
 def patient_turn(views: Sequence[ViewAttributes], *, needed: bool = True) -> Turn | None:

@@ -48,6 +48,9 @@ TOMOSYNTHESIS = "1.2.840.10008.5.1.4.1.1.13.1.3"
 MOST_VIEWS = 4096
 """A file or folder with more is not one scan."""
 
+NO_ORIENTATION = f"No {title('PatientOrientation')}"
+"""How the warning begins that the file does not say how the breast lies."""
+
 _FACTS = {
     "kVp": "KVP",
     "anode": "AnodeTargetMaterial",
@@ -216,9 +219,7 @@ def _geometry(
     if turn is None:
         if not (supplied.geometry or supplied.machine):
             raise missing(("PatientOrientation", "`geometry`; rows are then taken as v, columns as u"))
-        warnings.append(
-            f"No {title('PatientOrientation')}: rows are taken as v, chest wall to nipple, and columns as u."
-        )
+        warnings.append(f"{NO_ORIENTATION}: rows are taken as v, chest wall to nipple, and columns as u.")
         turn = Turn()
     spacing_vu = turn.shape(in_file) if in_file is not None else spacing_vu
     shape_vu = turn.shape(shape)
