@@ -1,8 +1,8 @@
 """Planar resampling on the CPU, in Numba. See `reference` for what it computes.
 
-Forward, each pixel takes the mean over its box. The transpose hands each pixel out over its box: a task owns a
-tile of the other plane, goes through the pixels whose boxes may reach it, in their order, and leaves out what
-falls beside the tile. So every value is written by one task, and summed in the same order whatever the tiles.
+Forward, each pixel takes the mean over its box. The transpose hands each pixel out over its box: a task owns
+a tile of the other plane, goes through the pixels whose boxes may reach it, in their order, and leaves out
+what falls beside the tile. So every value is written by one task, in a fixed order.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from numba import njit, prange
 
 from duotomo.kernels.planar.reference import Floats
 
-
 TILE_ROWS, TILE_COLUMNS = 32, 128
-"""Of a task: 32 KiB of sums, which stay in the first-level cache, and few pixels that are seen by two tasks."""
+"""Of a task: 32 KiB of sums, which stay in the first-level cache; and few pixels are seen by two tasks."""
 
 
 def resample(other: torch.Tensor, out: torch.Tensor, homography: Floats) -> None:
