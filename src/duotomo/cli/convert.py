@@ -34,14 +34,17 @@ def convert(
         Path | None, typer.Option(help="For displacements: a volume on whose grid they are given.")
     ] = None,
     voxel_mm: VolumeVoxel = None,
+    inverse: Annotated[
+        bool, typer.Option("--inverse", help="Of a transform: its inverse, and how exact it is.")
+    ] = False,
 ) -> None:
     """Convert a scan, a volume, a transform, or a part of a result folder to another format.
 
     Scans become .h5, .dcm, .npy or .mha (with the geometry as JSON beside it), or, without a suffix, a folder
     with one DICOM file for each view. Volumes become .nii, .nii.gz, .mha, .nrrd or .dcm (Breast
     Tomosynthesis). Transforms become .tfm, .h5, displacements (.nii, .nii.gz, .mha) or a DICOM registration
-    (.dcm). Patient and study go to DICOM outputs only: from the input, or from --patient-from; or a
-    pseudonym, with --deidentify.
+    (.dcm), and such registrations are read. Patient and study go to DICOM outputs only: from the input, or
+    from --patient-from; or a pseudonym, with --deidentify.
 
     Example: duotomo convert result volume.dcm --what volume --patient-from scan.dcm
     """
@@ -57,6 +60,8 @@ def convert(
         grid_from=grid_from,
         allowed=allowed,
         pseudonyms=deidentifying.pseudonyms(),
+        inverse=inverse,
+        on_note=talk.say,
     )
     talk.wrote(written)
     talk.finish({"status": "done", "files": [str(path) for path in written]})

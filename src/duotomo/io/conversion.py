@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from duotomo.geometry import VolumeGrid
+from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.io.agreement import Allowed, compare_visits, remark_of
 from duotomo.io.dicom.deidentification import Pseudonyms
 from duotomo.io.dicom.header import is_dicom
@@ -18,7 +20,8 @@ from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.identity_file import read_identity
 from duotomo.io.dicom.projections_writer import write_dicom_projections
 from duotomo.io.dicom.registration import is_linear, write_registration
-from duotomo.io.displacement import read_displacement, write_displacement
+from duotomo.io.dicom.registration_reader import read_registration
+from duotomo.io.displacement import read_displacement, vector_grid, write_displacement
 from duotomo.io.durable import durable
 from duotomo.io.file_kind import FileKind, recognise
 from duotomo.io.file_set import together
@@ -33,13 +36,20 @@ from duotomo.io.scan_hdf5 import write_scan
 from duotomo.io.scan_options import ScanOptions, Values
 from duotomo.io.study_file import read_study
 from duotomo.io.volume_file import read_volume, write_volume
-from duotomo.transforms import Motion
+from duotomo.transforms import Motion, invert
+from duotomo.transforms.inversion import InverseStatus
 
 _WHERE = "convert"
 
 SCAN_SUFFIXES = (".h5", ".hdf5", ".dcm", ".npy", ".mha")
 VOLUME_SUFFIXES = (".nii.gz", ".nii", ".mha", ".nrrd", ".dcm")
 TRANSFORM_SUFFIXES = (".tfm", ".h5", ".nii.gz", ".nii", ".mha", ".dcm")
+
+FARTHEST_OFF_MM = 1e-3
+"""An inverse that is no better than this at the points of its grid is none."""
+
+MOST_MIDDLES = 12
+"""Places along each axis, about, between which an inverse is looked at."""
 
 PARTS = ("volume", "motion", "inverse", "displacement")
 """Kinds of files of a result that can be converted."""
@@ -57,6 +67,8 @@ class _Task:
     grid: VolumeGrid | None
     allowed: Allowed | None
     pseudonyms: Pseudonyms | None
+    inverse: bool = False
+    note: Callable[[str], None] = lambda text: None
     remark: str = ""
 
     def identities(self, own: Identity | None, moving: Identity | None = None) -> tuple[Identity | None, ...]:
@@ -100,6 +112,8 @@ def convert(
     grid_from: AnyPath | None = None,
     allowed: Allowed | None = None,
     pseudonyms: Pseudonyms | None = None,
+    inverse: bool = False,
+    on_note: Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Convert a scan, a volume, a transform, or a part of a study or a result, to another format.
 
@@ -128,6 +142,11 @@ def convert(
         In what `patient_from`, `moving_from` and the source may differ; in nothing, unless given.
     pseudonyms : Pseudonyms, optional
         Makes a DICOM output de-identified.
+    inverse : bool
+        Convert the inverse of a transform: exact of a matrix, and otherwise displacements on a grid of the
+        reference frame.
+    on_note : callable, optional
+        Called with how exact an inverse is.
 
     Returns
     -------
@@ -156,7 +175,14 @@ def convert(
         grid=None if grid_from is None else read_volume(grid_from)[1],
         allowed=allowed,
         pseudonyms=pseudonyms,
+        inverse=inverse,
+        note=on_note or _silent,
     )
+    if inverse and kind not in _INVERTIBLE:
+        raise FileError(
+            f"{_WHERE}: expected `inverse` for a transform, or that of a result; got a {kind.value}. Leave "
+            f"it out."
+        )
     if kind in (FileKind.SCAN, FileKind.STUDY) and not target.suffix:
         # A folder of views.
         return _converted(task, kind, what)
@@ -164,6 +190,13 @@ def convert(
     with together(_WHERE, place.parent, place.name) as draft:
         written = _converted(replace(task, target=draft / place.name), kind, what)
     return [place.with_name(path.name) for path in written]
+
+
+_INVERTIBLE = (FileKind.TRANSFORM, FileKind.DISPLACEMENT, FileKind.REGISTRATION, FileKind.RESULT)
+
+
+def _silent(text: str) -> None:
+    pass
 
 
 def _place(path: Path) -> Path:
@@ -187,6 +220,8 @@ def _converted(task: _Task, kind: FileKind, what: str | None) -> list[Path]:
 def _convert(source: Path, kind: FileKind, task: _Task, *, grid: VolumeGrid | None) -> list[Path]:
     if kind is FileKind.SCAN:
         return _write_scan(read_scan(source, task.options.of_visit(1, 1)), task)
+    if kind is FileKind.VOLUME and task.inverse:
+        raise FileError(f"{_WHERE}: expected `inverse` for a transform; got a volume. Leave it out.")
     if kind is FileKind.VOLUME:
         return _write_volume(source, task)
     if kind is FileKind.TRANSFORM:
@@ -197,6 +232,11 @@ def _convert(source: Path, kind: FileKind, task: _Task, *, grid: VolumeGrid | No
     if kind is FileKind.DISPLACEMENT:
         motion = read_displacement(source)
         return _write_motion(motion, task.grid or motion.grid, task)
+    if kind is FileKind.REGISTRATION:
+        found = read_registration(source)
+        grid = task.grid or grid or (found.motion.grid if found.is_inverse else None)
+        # A deformable registration holds the inverse: turned round twice it is what it was.
+        return _write_motion(found.motion, grid, replace(task, inverse=task.inverse != found.is_inverse))
     raise FileError(
         f"{_WHERE}: expected a scan, a volume, a transform, a study or a result folder; got {source.name}, a "
         f"{kind.value}. Convert what it was made from."
@@ -291,6 +331,10 @@ def _write_volume(source: Path, task: _Task) -> list[Path]:
 
 def _write_motion(motion: Motion, grid: VolumeGrid | None, task: _Task) -> list[Path]:
     suffix = task.suffix(TRANSFORM_SUFFIXES, "transform")
+    if task.inverse:
+        motion = _inverted(motion, grid, task)
+    if grid is not None and task.grid is None:
+        grid = vector_grid(motion, grid)
     if suffix in (".tfm", ".h5"):
         write_transform(task.target, motion)
         return [task.target]
@@ -306,3 +350,45 @@ def _write_motion(motion: Motion, grid: VolumeGrid | None, task: _Task) -> list[
         assert grid is not None
         write_displacement(task.target, motion, grid)
     return [task.target]
+
+
+def _inverted(motion: Motion, grid: VolumeGrid | None, task: _Task) -> Motion:
+    """Return the inverse, and say how exact it is; raise where there is none."""
+    if is_linear(motion):
+        task.note("Inverse: in closed form")
+        closed = motion.transform.inverse(motion.params)
+        return closed or invert(motion, motion.grid).motion
+    if grid is None:
+        raise FileError(
+            f"{_WHERE}: expected a grid on which the inverse is given; got none. Pass a volume of the frame "
+            f"that the transform leads to as `grid_from`."
+        )
+    grid = grid if task.grid is not None else vector_grid(motion, grid)
+    with warnings.catch_warnings():
+        # Folding is said below.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = invert(motion, grid)
+    if found.status is InverseStatus.FOLDED or found.residual_mm > FARTHEST_OFF_MM:
+        raise FileError(
+            f"{_WHERE}: expected a transform that has an inverse everywhere on {grid.shape} voxels; got one "
+            f"whose best is off by {found.residual_mm:.3g} mm there: {found.status.value}. Choose a smaller "
+            f"grid with `grid_from`, or a transform that does not fold."
+        )
+    between = _between(motion, found.motion, grid)
+    task.note(
+        f"Inverse: right to {found.residual_mm:.1e} mm at {grid.n_voxels} points, and to {between:.1e} mm "
+        f"between them, where it is linear"
+    )
+    return found.motion
+
+
+def _between(motion: Motion, inverse: Motion, grid: VolumeGrid) -> float:
+    """Return how far off an inverse is, at most, in the middle between points of its grid; some of them."""
+    if min(grid.shape) < 2:
+        return 0.0
+    strides = (max(1, n // MOST_MIDDLES) for n in grid.shape)
+    index = np.meshgrid(
+        *(np.arange(0, n - 1, step) + 0.5 for n, step in zip(grid.shape, strides, strict=True)), indexing="ij"
+    )
+    xyz_mm = torch.from_numpy(voxel_to_world(grid, np.stack(index, axis=-1)).reshape(-1, 3).copy())
+    return float((motion.points(inverse.points(xyz_mm)) - xyz_mm).norm(dim=-1).max())

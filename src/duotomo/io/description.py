@@ -16,6 +16,7 @@ from duotomo.io.checkpoint_file import FORMAT as CHECKPOINT
 from duotomo.io.dicom.frames import frame_count, frame_shape
 from duotomo.io.dicom.header import is_dicom, reading_dicom
 from duotomo.io.dicom.registration import SPATIAL
+from duotomo.io.dicom.registration_reader import read_registration
 from duotomo.io.displacement import read_displacement
 from duotomo.io.file_kind import FileKind, dicom_header, recognise, sop_class
 from duotomo.io.hdf5 import reading
@@ -247,8 +248,10 @@ def _displacement(path: Path) -> Facts:
 
 
 def _registration(path: Path) -> Facts:
-    spatial = sop_class(dicom_header(_WHERE, path)) == SPATIAL
-    return {"format": "DICOM Spatial Registration" if spatial else "DICOM Deformable Spatial Registration"}
+    if sop_class(dicom_header(_WHERE, path)) != SPATIAL:
+        return {"format": "DICOM Deformable Spatial Registration"}
+    physical = plain(read_registration(path).motion.physical())
+    return {"format": "DICOM Spatial Registration", "physical": physical}
 
 
 def _geometry(path: Path) -> Facts:

@@ -25,6 +25,39 @@ FARTHEST_MM = 1e6
 """Nothing in an image is moved by a kilometre."""
 
 
+MOST_VECTORS = 2_000_000
+"""A displacement image has at most about so many voxels; the transform beside it is exact everywhere."""
+
+FINE, SMOOTH_MM = 16, 25.0
+"""Vectors from one control point to the next, with which linear interpolation is as good as exact; and the
+distance of control points where a motion has none."""
+
+
+def vector_grid(motion: Motion, grid: VolumeGrid) -> VolumeGrid:
+    """Return a grid on which to give the vectors of a motion: the same box, with fewer voxels if it has many.
+
+    A deformation is as smooth as its control points are far apart. Voxels are united along each axis until
+    16 of them reach from one control point to the next, and then along all axes until few enough are left.
+
+    Parameters
+    ----------
+    motion : Motion
+        Whose control points count.
+    grid : VolumeGrid
+        Of a volume.
+
+    Returns
+    -------
+    VolumeGrid
+        The grid itself, if it has at most 2 million voxels.
+    """
+    if grid.n_voxels <= MOST_VECTORS:
+        return grid
+    edge_mm = min(motion.transform.control_spacing_mm or (SMOOTH_MM,)) / FINE
+    z, y, x = (max(1, int(edge_mm / spacing_mm)) for spacing_mm in grid.spacing_mm)
+    return grid.coarsen((z, y, x)).coarsened_to(MOST_VECTORS)
+
+
 def write_displacement(path: AnyPath, motion: Motion, grid: VolumeGrid) -> None:
     """Write `T(x) - x` at the voxel centres of the moving grid, in mm, float64.
 

@@ -85,9 +85,9 @@ def _convert(itk: ItkTransform, grid: VolumeGrid) -> Motion:
     if not (np.abs(np.concatenate([itk.params, itk.fixed])) <= LARGEST).all():
         raise damaged(f"finite parameters up to {LARGEST:g} of the {itk.kind}", "others")
     if itk.kind == "BSplineTransform":
-        return _placed(_lattice(itk, components_first=True), grid, _cubic)
+        return placed(_lattice(itk, components_first=True), grid, _cubic)
     if itk.kind == "DisplacementFieldTransform":
-        return _placed(_lattice(itk, components_first=False), grid, _field)
+        return placed(_lattice(itk, components_first=False), grid, field_motion)
     if itk.kind == "TranslationTransform":
         _check_count(itk, "parameters", itk.params, (3,))
         shift = Translation(grid)
@@ -143,12 +143,13 @@ def _cubic(grid: VolumeGrid, placement: Placement) -> Motion:
     return Motion(spline, spline.params(coefficients_mm=torch.from_numpy(placement.vectors)))
 
 
-def _field(grid: VolumeGrid, placement: Placement) -> Motion:
+def field_motion(grid: VolumeGrid, placement: Placement) -> Motion:
+    """Return vectors as a displacement field on their own lattice."""
     field = DisplacementField(placement.grid)
     return Motion(field, field.params(displacement_mm=torch.from_numpy(placement.vectors)))
 
 
-def _placed(
+def placed(
     placement: Placement, grid: VolumeGrid, lattice: Callable[[VolumeGrid, Placement], Motion]
 ) -> Motion:
     """Return a lattice's transform, between turns if it lies obliquely."""

@@ -19,7 +19,7 @@ from duotomo.io.dicom.findings_segmentation import write_findings_segmentation
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.registration import write_registration
 from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
-from duotomo.io.displacement import write_displacement
+from duotomo.io.displacement import MOST_VECTORS, vector_grid, write_displacement
 from duotomo.io.durable import durable
 from duotomo.io.itk_writer import write_transform
 from duotomo.io.libraries import highdicom, nibabel, pydicom, simpleitk
@@ -118,10 +118,6 @@ def result_files(
     return files
 
 
-MOST_VECTORS = 2_000_000
-"""A displacement image has at most about so many voxels; the transform beside it is exact everywhere."""
-
-
 def _motion_files(
     visit: int,
     motion: Motion,
@@ -146,7 +142,7 @@ def _motion_files(
         files[f"visit_{visit}_to_reference_displacement.nii.gz"] = ResultFile(
             kind="displacement",
             about=f"how far that takes the voxels of visit {visit}, in mm, as vectors for ITK",
-            write=partial(write_displacement, motion=motion, grid=moving_grid.coarsened_to(MOST_VECTORS)),
+            write=partial(write_displacement, motion=motion, grid=vector_grid(motion, moving_grid)),
         )
     return files
 
@@ -227,7 +223,7 @@ def _dicom_files(
         write = partial(
             write_registration,
             motion=motion,
-            grid=result.grid.coarsened_to(MOST_VECTORS),
+            grid=vector_grid(motion, result.grid),
             fixed=known[0],
             moving=identity,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -65,16 +66,17 @@ class Projector(LinearOperator):
         self.grid, self.acquisition = grid, acquisition
         self.domain, self.range = grid.shape, acquisition.shape
         detectors = [ParallelDetector.of(acquisition, view) for view in range(acquisition.n_views)]
-        n_views, n_pixels = len(detectors), acquisition.detector_shape[0] * acquisition.detector_shape[1]
+        n_views = len(detectors)
         parallel = all(detector.homography is None for detector in detectors)
+        n_pixels = max(math.prod(detector.shape) for detector in detectors)
         room_pixels = max(CHUNK_PIXELS, int(CHUNK_SHARE * grid.n_voxels))
-        at_once = max(1, room_pixels // n_pixels) if parallel else 1
+        at_once = max(1, room_pixels // n_pixels - (not parallel))
         starts = range(0, n_views, at_once)
         self._parts = [_Part(grid, acquisition, detectors[i : i + at_once], i) for i in starts]
         # Forward, nothing has to be kept of parallel views: all of them share one pass over the volume.
         self._all = _Part(grid, acquisition, detectors, 0) if parallel else None
         # One room for all parts: they differ a little in size, and holes that do not fit would add up.
-        self._room_shape = (1 if parallel else 2, max(part.n_pixels for part in self._parts))
+        self._room = max(part.n_pixels + part.n_spread for part in self._parts)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         projections = x.new_empty(x.shape[0], *self.range)
@@ -82,10 +84,10 @@ class Projector(LinearOperator):
             for volume, views in zip(x, projections, strict=True):
                 self._all.project(volume, views)
             return projections
-        room = x.new_empty(self._room_shape)
+        room = x.new_empty(self._room)
         for volume, views in zip(x, projections, strict=True):
             for part in self._parts:
-                part.project_virtually(volume, views[part.views.start], room)
+                part.project_virtually(volume, views[part.views.start : part.views.stop], room)
         return projections
 
     def transpose(self, y: torch.Tensor) -> torch.Tensor:
@@ -93,7 +95,7 @@ class Projector(LinearOperator):
         # A GPU writes the volume faster than it adds to it, and has room for all views at once.
         together = self._all is not None and y.device.type == "cuda"
         parts = [self._all] if together and self._all is not None else self._parts
-        room = y.new_empty((self._room_shape[0], max(part.n_pixels for part in parts)))
+        room = y.new_empty(max(part.n_pixels + part.n_spread for part in parts))
         for projections, volume in zip(y, volumes, strict=True):
             for part in parts:
                 chosen = projections[part.views.start : part.views.stop]
@@ -102,18 +104,21 @@ class Projector(LinearOperator):
 
 
 class _Part:
-    """Views of a projector that are worked on at once: parallel ones, or a single one of any kind."""
+    """Views of a projector that are worked on at once, on parallel detectors as large as the largest."""
 
     def __init__(
         self, grid: VolumeGrid, acquisition: Acquisition, detectors: list[ParallelDetector], first: int
     ) -> None:
         self.views = range(first, first + len(detectors))
-        self.detector = detectors[0]
-        self.shape = (len(detectors), *self.detector.shape)
+        self._detectors = detectors
+        self.parallel = all(detector.homography is None for detector in detectors)
+        rows, columns = (max(detector.shape[axis] for detector in detectors) for axis in range(2))
+        self.shape = (len(detectors), rows, columns)
         self.n_pixels = math.prod(self.shape)
-        self.reach = self.detector.reach(acquisition.detector_shape)
+        self.n_spread = 0 if self.parallel else rows * columns
+        self._reaches = [detector.reach(acquisition.detector_shape) for detector in detectors]
         self._footprints = np.stack([detector.footprints(grid) for detector in detectors])
-        slopes = [detector.slopes_sq() for detector in detectors]
+        slopes = [replace(detector, shape=(rows, columns)).slopes_sq() for detector in detectors]
         thickness_sq = grid.spacing_mm[0] ** 2
         self._along_v_sq = thickness_sq * np.stack([v for v, _ in slopes])
         self._along_u_sq = thickness_sq * (1 + np.stack([u for _, u in slopes]))
@@ -135,40 +140,45 @@ class _Part:
             volume, views, self.forward_bands, add=False, lengths_sq=self.lengths_sq(views)
         )
 
-    def project_virtually(self, volume: torch.Tensor, view: torch.Tensor, room: torch.Tensor) -> None:
-        """Write to `view`, (v, u), the projection of `volume`, by way of the parallel detector.
+    def project_virtually(self, volume: torch.Tensor, views: torch.Tensor, room: torch.Tensor) -> None:
+        """Write to `views`, (view, v, u), the projections of `volume`, by way of the parallel detectors.
 
-        room: (any, at least n_pixels), to work in.
+        room: (at least n_pixels + n_spread,), to work in.
         """
-        if self.detector.homography is None:
-            self.project(volume, view[None])
-        else:
-            virtual = room[0, : self.n_pixels].view(self.shape)
-            self.project(volume, virtual)
-            planar_kernels(view.device).resample(virtual[0], view, self.detector.homography)
+        virtual = room[: self.n_pixels].view(self.shape)
+        self.project(volume, virtual)
+        for detector, seen, view in zip(self._detectors, virtual, views, strict=True):
+            rows, columns = detector.shape
+            if detector.homography is None:
+                view.copy_(seen[:rows, :columns])
+                continue
+            # What lies beside its detector is no part of the view, whatever views it is worked on with.
+            image = room[self.n_pixels :][: rows * columns].view(rows, columns)
+            planar_kernels(view.device).resample(
+                image.copy_(seen[:rows, :columns]), view, detector.homography
+            )
 
     def backproject(
         self, views: torch.Tensor, volume: torch.Tensor, room: torch.Tensor, *, add: bool
     ) -> None:
         """Write to `volume`, or add to it, the transpose of the projection applied to `views`.
 
-        room: (1 where the detector is parallel, else 2, at least n_pixels), to work in.
+        room: (at least n_pixels + n_spread,), to work in.
         """
-        virtual = room[0, : self.n_pixels].view(self.shape)
+        virtual = room[: self.n_pixels].view(self.shape)
         along_v, along_u = self.lengths_sq(views)
         torch.add(along_v[:, :, None], along_u[:, None, :], out=virtual).sqrt_()
-        if self.detector.homography is None:
+        if self.parallel:
             virtual *= views
         else:
-            image = room[1, : self.n_pixels].view(self.detector.shape)
-            planar_kernels(views.device).spread(
-                views[0],
-                image,
-                self.detector.homography,
-                np.linalg.inv(self.detector.homography),
-                self.reach,
-            )
-            virtual[0] *= image
+            for detector, reach, seen, view in zip(
+                self._detectors, self._reaches, virtual, views, strict=True
+            ):
+                rows, columns = detector.shape
+                image = room[self.n_pixels :][: rows * columns].view(rows, columns)
+                seen[:rows, :columns] *= _spread(detector, reach, view, image)
+                seen[rows:] = 0.0
+                seen[:, columns:] = 0.0
         project_kernels(views.device).accumulate(virtual, volume, self.transposed_bands, add=add)
 
     def lengths_sq(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -180,3 +190,12 @@ class _Part:
             )
             self._lengths_sq[key] = (along_v, along_u)
         return self._lengths_sq[key]
+
+
+def _spread(detector: ParallelDetector, reach: int, view: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
+    """Return the transpose, on the parallel detector, of how `view` comes from there. image: to write to."""
+    if detector.homography is None:
+        return view
+    back = np.linalg.inv(detector.homography)
+    planar_kernels(view.device).spread(view, image, detector.homography, back, reach)
+    return image

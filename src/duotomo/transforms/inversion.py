@@ -184,24 +184,8 @@ def invert(
             motion=closed, residual_mm=float(missed.norm(dim=0).max()), status=InverseStatus.CLOSED_FORM
         )
     fold = folding(motion, grid)
-    back = torch.linalg.inv(_product_of_matrices(maps))[:3]
-    # With the matrices alone: w = M^-1 x - x.
-    centers_mm = MatrixMap(matrix=index_matrix(grid)[:3]).points(voxels(grid.shape)).to(params.device)
-    field = DisplacementField(grid)
-    w = (MatrixMap(matrix=back).points(centers_mm) - centers_mm).movedim(-1, 0)
-    fewest, residual_mm, best, n_idle = math.inf, math.inf, w, 0
-    for _ in range(max_steps):
-        there_and_back = (*field.maps(field.params(displacement_mm=w)), *maps)
-        missed = grid_displacement(there_and_back, grid, params.device)
-        lengths_mm = missed.norm(dim=0)
-        n_missed, farthest_mm = int((lengths_mm > tolerance_mm).sum()), float(lengths_mm.max())
-        n_idle = 0 if n_missed < fewest or farthest_mm < SLOWEST * residual_mm else n_idle + 1
-        # Points without an inverse, as beyond a lattice, must not hold back the others.
-        if (n_missed, farthest_mm) < (fewest, residual_mm):
-            fewest, residual_mm, best = n_missed, farthest_mm, w
-        if n_missed == 0 or n_idle == MOST_IDLE:
-            break
-        w = w - torch.einsum("ij,jzyx->izyx", back[:, :3], missed)
+    best, lengths_mm = inverse_displacement(motion, grid, tolerance_mm=tolerance_mm, max_steps=max_steps)
+    residual_mm = float(lengths_mm.max())
     status = InverseStatus.CONVERGED if residual_mm <= tolerance_mm else InverseStatus.NOT_CONVERGED
     if fold.n_folded:
         status = InverseStatus.FOLDED
@@ -213,12 +197,54 @@ def invert(
             RuntimeWarning,
             stacklevel=2,
         )
+    field = DisplacementField(grid)
     return Inverse(
         motion=replace(motion, transform=field, params=field.params(displacement_mm=best)),
         residual_mm=residual_mm,
         status=status,
         folding=fold,
     )
+
+
+def inverse_displacement(
+    motion: Motion, grid: VolumeGrid, *, tolerance_mm: float = 1e-6, max_steps: int = 100
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Find w with `T(x + w) = x` at the voxel centres x of a grid, by the fixed-point iteration of `invert`.
+
+    Parameters
+    ----------
+    motion, grid, tolerance_mm, max_steps
+        As for `invert`.
+
+    Returns
+    -------
+    displacement_mm : torch.Tensor
+        w, (xyz, z, y, x), float64, in mm.
+    residual_mm : torch.Tensor
+        Distance of `T(x + w)` from x, (z, y, x), in mm.
+    """
+    params = motion.params.detach()
+    maps = motion.transform.maps(params)
+    back = torch.linalg.inv(_product_of_matrices(maps))[:3]
+    # With the matrices alone: w = M^-1 x - x.
+    centers_mm = MatrixMap(matrix=index_matrix(grid)[:3]).points(voxels(grid.shape)).to(params.device)
+    field = DisplacementField(grid)
+    w = (MatrixMap(matrix=back).points(centers_mm) - centers_mm).movedim(-1, 0)
+    fewest, residual_mm, best, n_idle = math.inf, math.inf, w, 0
+    lengths_best = torch.full_like(w[0], math.inf)
+    for _ in range(max_steps):
+        there_and_back = (*field.maps(field.params(displacement_mm=w)), *maps)
+        missed = grid_displacement(there_and_back, grid, params.device)
+        lengths_mm = missed.norm(dim=0)
+        n_missed, farthest_mm = int((lengths_mm > tolerance_mm).sum()), float(lengths_mm.max())
+        n_idle = 0 if n_missed < fewest or farthest_mm < SLOWEST * residual_mm else n_idle + 1
+        # Points without an inverse, as beyond a lattice, must not hold back the others.
+        if (n_missed, farthest_mm) < (fewest, residual_mm):
+            fewest, residual_mm, best, lengths_best = n_missed, farthest_mm, w, lengths_mm
+        if n_missed == 0 or n_idle == MOST_IDLE:
+            break
+        w = w - torch.einsum("ij,jzyx->izyx", back[:, :3], missed)
+    return best, lengths_best
 
 
 def _product_of_matrices(maps: Sequence[ElementaryMap]) -> torch.Tensor:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         write_registration,
         write_spatial_registration,
     )
+    from duotomo.io.dicom.registration_reader import Registration, read_registration
     from duotomo.io.dicom.tomosynthesis import write_tomosynthesis
     from duotomo.io.dicom.tomosynthesis_reader import read_tomosynthesis
 
@@ -26,7 +27,9 @@ __all__ = [
     "BreastView",
     "Identity",
     "Pseudonyms",
+    "Registration",
     "read_dicom_scan",
+    "read_registration",
     "read_tomosynthesis",
     "write_deformable_registration",
     "write_dicom_projections",
@@ -48,6 +51,7 @@ __getattr__, __dir__ = lazy_names(
         "projections": ("read_dicom_scan",),
         "projections_writer": ("write_dicom_projections",),
         "registration": ("write_deformable_registration", "write_registration", "write_spatial_registration"),
+        "registration_reader": ("Registration", "read_registration"),
         "tomosynthesis": ("write_tomosynthesis",),
         "tomosynthesis_reader": ("read_tomosynthesis",),
     },

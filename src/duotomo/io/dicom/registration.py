@@ -23,7 +23,8 @@ from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.instance import MOST_BYTES, SUFFIXES, check_description, new_dataset, save
 from duotomo.io.paths import AnyPath, FileError, target
 from duotomo.io.patient_frame import lps, lps_matrix
-from duotomo.transforms import Motion, invert_points
+from duotomo.transforms import Motion, folding, invert_points
+from duotomo.transforms.inversion import inverse_displacement
 from duotomo.transforms.maps import MatrixMap
 
 SPATIAL, DEFORMABLE = "1.2.840.10008.5.1.4.1.1.66.1", "1.2.840.10008.5.1.4.1.1.66.3"
@@ -31,6 +32,12 @@ SPATIAL, DEFORMABLE = "1.2.840.10008.5.1.4.1.1.66.1", "1.2.840.10008.5.1.4.1.1.6
 
 ORTHONORMAL = 1e-9
 """A matrix this close to a rotation is one."""
+
+SURE = 0.1
+"""Where no voxel centre has a smaller change of volume, a motion folds nowhere between them either."""
+
+MOST_SEEN = 100_000
+"""At so many voxels, at most, that is looked at."""
 
 FOUND_MM = 1e-4
 """Where T comes no closer than this to a point, the point has no inverse."""
@@ -285,20 +292,29 @@ def _matrix_item(matrix: Floats) -> Any:
 def _back(where: str, motion: Motion, grid: VolumeGrid) -> NDArray[np.float32]:
     """Return `T^-1(x) - x` in LPS at voxel centres, (z, y, x, xyz); NaN where there is none."""
     motion = Motion(motion.transform, motion.params.detach().cpu())
-    n_z, n_y, n_x = grid.shape
-    vectors = np.empty((n_z, n_y, n_x, 3), dtype="<f4")
-    rows = np.stack(np.meshgrid(np.arange(n_y), np.arange(n_x), indexing="ij"), axis=-1)
-    for z in range(n_z):
-        index = np.concatenate([np.full((n_y, n_x, 1), z), rows], axis=-1)
-        xyz_mm = torch.from_numpy(voxel_to_world(grid, index).copy())
-        found = invert_points(motion, xyz_mm)
-        lost = (found.residual_mm > FOUND_MM) | (torch.linalg.det(motion.jacobian(found.xyz_mm)) <= 0)
-        moved_mm = (found.xyz_mm - xyz_mm).detach().numpy()
-        moved_mm[lost.numpy()] = np.nan
-        vectors[z] = lps(moved_mm)
+    moved_mm, missed_mm = inverse_displacement(motion, grid)
+    moved_mm, xyz_mm = moved_mm.movedim(0, -1), _centers_mm(grid)
+    if bool((far := missed_mm > FOUND_MM).any()):
+        # Newton's method also gets where the fixed-point iteration does not.
+        found = invert_points(motion, xyz_mm[far])
+        moved_mm[far], missed_mm[far] = found.xyz_mm - xyz_mm[far], found.residual_mm
+    lost = missed_mm > FOUND_MM
+    seen = [one.coarsened_to(MOST_SEEN) for one in (grid, motion.grid)]
+    if min(folding(motion, one).lowest_determinant for one in seen) < SURE:
+        # Only where it may fold is it worth while to look at every point.
+        near = ~lost
+        lost[near] = torch.linalg.det(motion.jacobian((xyz_mm + moved_mm)[near])) <= 0
+    vectors = lps(moved_mm.detach().numpy()).astype("<f4")
+    vectors[lost.numpy()] = np.nan
     if np.isnan(vectors).all():
         raise GeometryError(
             f"{where}: expected a transform with an inverse somewhere on the grid; got none, for it folds or "
             f"takes no point there. Check the grid: it is one of the reference frame."
         )
     return vectors
+
+
+def _centers_mm(grid: VolumeGrid) -> torch.Tensor:
+    """Return the voxel centres, (z, y, x, xyz)."""
+    index = np.stack(np.meshgrid(*map(np.arange, grid.shape), indexing="ij"), axis=-1)
+    return torch.from_numpy(voxel_to_world(grid, index).copy())
