@@ -3,9 +3,9 @@
     python -m benchmarks.cohort_faults --out out/faults                # workers of the cohort's own
     python -m benchmarks.cohort_faults --out out/faults --by-hand      # a scheduler and two workers beside it
 
-First every case is computed by itself, by `duotomo joint`. Then the cohort runs: at random moments a worker
-gets SIGKILL, and once the scheduler does. At the end every result has to be that of its single run, bit for
-bit; each case that is broken on purpose has to say so; and no attempt may have begun before the last
+The cohort runs, and at random moments a worker gets SIGKILL, and once the scheduler does. Then every case is
+computed by itself, by `duotomo joint`, in another process. Every result has to be that of its single run, bit
+for bit; each case that is broken on purpose has to say so; and no attempt may have begun before the last
 checkpoint that its folder held when a worker was killed. The exit code is 1 where that is not so. All listens
 on loopback alone.
 """
@@ -23,7 +23,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +31,7 @@ import h5py
 import torch
 
 from benchmarks.cohort_studies import BROKEN, broken_numbers, write_cohort
+from duotomo.cli import main as duotomo
 from duotomo.cohort import Row, read_table
 from duotomo.io import SavedResult, read_result
 from duotomo.io.settings_text import settings_text
@@ -39,6 +39,9 @@ from duotomo.io.settings_text import settings_text
 OPTIONS = {"transform": "rigid", "uncertainty": "false"}
 DUOTOMO = [sys.executable, "-m", "duotomo"]
 LOOPBACK = "127.0.0.1"
+SECONDS_EACH = 10.0
+"""For a case on one worker, about."""
+
 RESULTS = (0, 3)
 """Exit codes of a command that leaves a result."""
 
@@ -99,22 +102,15 @@ def steps_kept(out: Path) -> dict[str, int]:
     return found
 
 
-def single_runs(manifest: Path, out: Path, names: dict[str, Path], n_at_once: int) -> dict[str, float]:
-    """Compute each case by itself; return the seconds that each took."""
+def single_runs(manifest: Path, out: Path, names: dict[str, Path]) -> None:
+    """Compute each case by itself, one after the other in this process; what is there is not computed again."""
     settings = manifest.with_suffix(".toml")
     settings.write_text(settings_text("joint", OPTIONS), encoding="utf-8")
-
-    def run(name: str) -> float:
-        began = time.monotonic()
-        words = ["joint", str(names[name]), "--out", str(out / name), "--threads", "1", "--quiet", "--resume"]
-        words += ["--settings", str(settings)]
-        done = subprocess.run([*DUOTOMO, *words], capture_output=True, text=True, check=False)
-        if done.returncode not in RESULTS:
-            raise RuntimeError(f"{name}: expected a result; got {done.returncode}: {done.stderr}")
-        return time.monotonic() - began
-
-    with ThreadPoolExecutor(n_at_once) as several:
-        return dict(zip(names, several.map(run, names), strict=True))
+    for name, scan in names.items():
+        words = ["joint", str(scan), "--out", str(out / name), "--threads", "1", "--quiet", "--resume"]
+        code = duotomo([*words, "--settings", str(settings)], standalone_mode=False)
+        if code not in (*RESULTS, None):
+            raise RuntimeError(f"{name}: expected a result; got exit code {code}")
 
 
 @contextmanager
@@ -274,14 +270,11 @@ def main(words: list[str] | None = None) -> int:
         if f"case-{number:02}" not in broken
     }
     single, out, faults = asked.single or asked.out / "single", asked.out / "cohort", Faults()
-    began = time.monotonic()
-    single_runs(manifest, single, names, n_at_once=2)
-    alone_s = time.monotonic() - began
-    print(f"{len(names)} single runs, two at once: {alone_s:.0f} s", flush=True)
-    plan = wanted_kills(asked.kills, asked.seconds or alone_s)
+    plan = wanted_kills(asked.kills, asked.seconds or SECONDS_EACH * asked.cases / 2)
     began = time.monotonic()
     code = run_cohort(manifest, out, faults, plan, manual=asked.by_hand, port=asked.port)
     seconds = time.monotonic() - began
+    single_runs(manifest, single, names)
     rows = read_table(out)
     wrong = judge(rows, out, single, broken, faults)
     n_attempts = sum(len(attempts(path)) for path in (out / "logs").glob("[!.]*.txt"))

@@ -26,6 +26,8 @@ NAMES_A_MODULE = {"import_module", "find_spec", "library", "_library", "scipy_pa
 NO_IMPORT = {"pylibjpeg", "pylibjpeg-openjpeg", "pyjpegls"}
 """Plug-ins that pydicom finds by itself."""
 
+OPTIONAL |= dict.fromkeys(("dask", "distributed", "pyarrow"), "the extra cluster")
+
 
 def normal(name: str) -> str:
     """Return a distribution's name as pip compares it."""

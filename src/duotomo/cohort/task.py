@@ -29,6 +29,9 @@ STOPPED, KILLED, TOO_LARGE = -1, -2, -3
 """Where there is no exit code: nobody waits for the result any more; killed by somebody, too often; and
 stopped because it took more memory than its share."""
 
+PROGRAM = "duotomo"
+"""The module whose command a case is."""
+
 POLL_S = 0.2
 _MOST_TEXT = 10_000
 
@@ -123,7 +126,7 @@ def _attempt(task: Task, number: int) -> tuple[int, str]:
     words += ["--threads", str(task.n_threads)]
     if (allowed := task.device_bytes or most) is not None:
         words += ["--max-memory", f"{allowed / 1e9:.6g}"]
-    command = [sys.executable, "-m", "duotomo.cohort.child", str(os.getpid()), "duotomo", *words]
+    command = [sys.executable, "-m", "duotomo.cohort.child", str(os.getpid()), PROGRAM, *words]
     with tempfile.TemporaryFile() as said, _log(task.log) as log:
         again = " from its checkpoint" if (Path(task.out) / CHECKPOINT).exists() else ""
         log.write(f"--- attempt {number}{again}, {time.strftime('%Y-%m-%d %H:%M:%S')}\n".encode())

@@ -2,9 +2,10 @@
 
 Each function of a figure but `three_views` writes stem.png and stem.svg and returns both paths; `draw_...` of
 the same module returns the figure instead. `write_page` writes `report.html`, one file to look at a result
-with.
+with, and `write_cohort_page` the page of many.
 """
 
+from duotomo.report.cohort_page import write_cohort_page
 from duotomo.report.control_grids import control_grids
 from duotomo.report.curves import objective_curves
 from duotomo.report.displacement import displacement_errors
@@ -26,5 +27,6 @@ __all__ = [
     "projections",
     "slices",
     "three_views",
+    "write_cohort_page",
     "write_page",
 ]
