@@ -152,6 +152,6 @@ def _centre(axes: Axes, view: View, grid: VolumeGrid, box_mm: tuple[float, float
         limits.append((middle_mm - length_mm / 2, middle_mm + length_mm / 2))
     axes.set(xlim=limits[0], ylim=limits[1], facecolor="0.85")
     axes.tick_params(labelsize=8)
-    axes.xaxis.label.set_size(8)
-    axes.yaxis.label.set_size(8)
+    axes.xaxis.label.set_fontsize(8)
+    axes.yaxis.label.set_fontsize(8)
     axes.yaxis.labelpad = 3.0

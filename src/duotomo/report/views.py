@@ -142,8 +142,9 @@ def _hatch(axes: Axes, view: View, grid: VolumeGrid) -> None:
 
     across, up = view.size_mm(grid)
     corner = (grid.low_mm[view.horizontal], grid.low_mm[view.vertical])
-    style = {"facecolor": "0.9", "edgecolor": "0.5", "hatch": "////", "linewidth": 0.0}
-    axes.add_patch(Rectangle(corner, across, up, zorder=-0.5, gid="no data", **style))
+    lines = Rectangle(corner, across, up, zorder=-0.5, linewidth=0.0, facecolor="0.9", edgecolor="0.5")
+    lines.set(hatch="////", gid="no data")
+    axes.add_patch(lines)
 
 
 def few_ticks(axes: Axes, *, apart_mm: tuple[float, float] = (9.0, 7.0)) -> None:
