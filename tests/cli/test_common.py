@@ -155,13 +155,13 @@ def test_talk_goes_where_it_should(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
 def test_a_missing_device_is_said() -> None:
     with pytest.raises(DeviceError, match="no CUDA device is available here"):
-        Computing(device=Device.CUDA).prepare()
+        Computing(device=Device.CUDA).prepare(Talk())
 
 
 def test_threads_and_seed_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
     try:
-        Computing(threads=1, seed=7).prepare()
+        Computing(threads=1, seed=7).prepare(Talk())
         assert torch.get_num_threads() == 1
         assert torch.initial_seed() == 7
         monkeypatch.delitem(sys.modules, "numba", raising=False)

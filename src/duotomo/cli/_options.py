@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -41,8 +42,8 @@ class Computing:
         int | None, typer.Option(min=1, help="Threads on the CPU. Unless given: one for each core.")
     ] = None
 
-    def prepare(self) -> None:
-        """Set the threads and the seed; raise unless the device is there."""
+    def prepare(self, talk: Talk) -> None:
+        """Set the threads and the seed, and say when loops are compiled; raise unless the device is there."""
         import torch
 
         from duotomo.errors import DeviceError
@@ -55,6 +56,7 @@ class Computing:
         torch.manual_seed(self.seed)
         if self.threads is not None:
             use_threads(self.threads)
+        _announce_compiling(talk)
 
 
 def use_threads(n_threads: int) -> None:
@@ -71,6 +73,29 @@ def use_threads(n_threads: int) -> None:
         numba.set_num_threads(min(n_threads, most))
     else:
         os.environ["NUMBA_NUM_THREADS"] = str(n_threads)
+
+
+class _Compiling(logging.Handler):
+    """Says that loops are compiled, before the first of them is."""
+
+    def __init__(self, talk: Talk, *, said: bool) -> None:
+        super().__init__(logging.INFO)
+        self._talk, self.said = talk, said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self.said:
+            self.said = True
+            self._talk.progress("Compiling for this machine, once: about half a minute")
+
+
+def _announce_compiling(talk: Talk) -> None:
+    """Say once that loops are compiled, also where one command runs another."""
+    logger = logging.getLogger("duotomo.kernels")
+    before = [one for one in logger.handlers if isinstance(one, _Compiling)]
+    for one in before:
+        logger.removeHandler(one)
+    logger.addHandler(_Compiling(talk, said=any(one.said for one in before)))
+    logger.setLevel(logging.INFO)
 
 
 GEOMETRY = (

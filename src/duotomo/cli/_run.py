@@ -83,7 +83,7 @@ class Run:
                 "expected --deidentify or --keep-paths; got both, and a file's name may be a patient's. "
                 "Leave one out."
             )
-        computing.prepare()
+        computing.prepare(talk)
         check_libraries(self.formats)
 
     def note(self, text: str) -> None:

@@ -55,7 +55,7 @@ def demo(
     from duotomo.io.durable import held
     from duotomo.io.result_folder import check_place
 
-    computing.prepare()
+    computing.prepare(talk)
     with held("demo", out, choice="`out`"):
         # What joint would refuse is refused before the scans are replaced.
         check_place("demo", out / RESULT)

@@ -60,7 +60,7 @@ def observe(
         raise DuotomoError(
             f"expected one acquisition, or two; got {len(read)}. Name the reference and one other visit."
         )
-    computing.prepare()
+    computing.prepare(talk)
     thicknesses = [
         scan.thickness_of_visit(number, len(read)) or one.thickness_mm
         for number, one in enumerate(read, start=1)

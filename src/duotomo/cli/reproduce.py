@@ -55,7 +55,7 @@ def reproduce(
         )
     if data is not None and not data.is_dir():
         raise DuotomoError(f"expected a folder at --data {data}; got none. Check the path.")
-    computing.prepare()
+    computing.prepare(talk)
 
     def plan(one: DataLevel) -> Plan:
         return Plan(level=one, quick=quick, device=computing.device.value, data=data)

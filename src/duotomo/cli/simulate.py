@@ -62,7 +62,7 @@ def simulate(
     if single and options.second_visit:
         raise FileError(f"expected a folder for two visits; got {out.name!r}. Leave the suffix out.")
     folder, truths = (out.parent, f"{out.stem}_truth") if single else (out, "truth")
-    computing.prepare()
+    computing.prepare(talk)
     acquisition = machine_acquisition(options.machine, n_views=options.n_views, pixel_mm=options.pixel_mm)
     make_folder("simulate", folder)
     if single:

@@ -7,16 +7,22 @@ directions write every value once, in a fixed order.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
-from numba import njit, prange
+from numba import njit
 
+from duotomo.kernels.compiled import compiled
 from duotomo.kernels.planar.reference import Floats
+from duotomo.kernels.threads import share
+
+STEPS = 10.0
+"""About how long a pixel takes, in ns."""
 
 
 def resample(other: torch.Tensor, out: torch.Tensor, homography: Floats) -> None:
     """Write to `out`, (v, u), the mean of `other`, (row, column), over the image of each pixel."""
-    _resample(other.numpy(), out.numpy(), homography)
+    share(partial(_resample, other.numpy(), out.numpy(), homography), len(out), steps=STEPS * out.numel())
 
 
 def spread(image: torch.Tensor, other: torch.Tensor, homography: Floats, inverse: Floats, reach: int) -> None:
@@ -25,7 +31,8 @@ def spread(image: torch.Tensor, other: torch.Tensor, homography: Floats, inverse
     inverse: the homography back. reach: how far, in pixels, the boxes that reach a point may be centred from
     that point's own image.
     """
-    _spread(image.numpy(), other.numpy(), homography, inverse, reach)
+    call = partial(_spread, image.numpy(), other.numpy(), homography, inverse, reach)
+    share(call, len(other), steps=STEPS * other.numel())
 
 
 @njit(inline="always")
@@ -49,10 +56,10 @@ def _share(center, size, cell):
     return max(overlap, 0.0) / size
 
 
-@njit(parallel=True, error_model="numpy", cache=True)
-def _resample(other, out, homography):
+@compiled
+def _resample(other, out, homography, begin, end):
     n_rows, n_columns = other.shape
-    for v in prange(out.shape[0]):
+    for v in range(begin, end):
         for u in range(out.shape[1]):
             row, column, height, width = _box(homography, float(v), float(u))
             total = 0.0
@@ -69,10 +76,10 @@ def _resample(other, out, homography):
             out[v, u] = total
 
 
-@njit(parallel=True, error_model="numpy", cache=True)
-def _spread(image, other, homography, inverse, reach):
+@compiled
+def _spread(image, other, homography, inverse, reach, begin, end):
     n_v, n_u = image.shape
-    for r in prange(other.shape[0]):
+    for r in range(begin, end):
         for c in range(other.shape[1]):
             v0, u0, _, _ = _box(inverse, r + 0.5, c + 0.5)
             total = 0.0

@@ -16,6 +16,7 @@ import torch
 from numba import njit
 from numpy.typing import NDArray
 
+from duotomo.kernels.compiled import compiled
 from duotomo.kernels.threads import share
 from duotomo.kernels.warp.corners import LANES
 from duotomo.kernels.warp.cpu_derivatives import differentiate_volume, pull_back_image
@@ -134,7 +135,7 @@ def _reach_along_z(point_map: PointMap) -> NDArray[np.float64]:
     return reach[:1]
 
 
-@njit(error_model="numpy", nogil=True, cache=True)
+@compiled
 def _gather(volume, out, matrices, packed, layout, aligned, first, weights, cubic, begin, end):
     contracted, trail = room(len(first), layout, aligned, packed)
     line = np.empty(len(first), packed.dtype)
@@ -169,7 +170,7 @@ def _row_misses(matrices, n_x, z, y, reach, low, high, margin):
     return highest < low or lowest > high
 
 
-@njit(error_model="numpy", nogil=True, cache=True)
+@compiled
 def _spread(image, volume, matrices, packed, layout, aligned, first, weights, reach, cubic, low, high):
     n_z, n_y, n_x = volume.shape
     flat = volume.reshape(-1)
@@ -228,7 +229,7 @@ def _spread(image, volume, matrices, packed, layout, aligned, first, weights, re
                                 volume[to_z, to_y, to_x] += share * w_x[k]
 
 
-@njit(error_model="numpy", nogil=True, cache=True)
+@compiled
 def _slopes(volume, out, matrices, packed, layout, aligned, first, weights, cubic, begin, end):
     contracted, trail = room(len(first), layout, aligned, packed)
     lines = np.empty((3, len(first)), packed.dtype)
@@ -241,7 +242,7 @@ def _slopes(volume, out, matrices, packed, layout, aligned, first, weights, cubi
                     out[axis, z, y, x] = lines[axis, x]
 
 
-@njit(error_model="numpy", nogil=True, cache=True)
+@compiled
 def _positions(out, matrices, packed, layout, aligned, first, weights, begin, end):
     contracted, trail = room(len(first), layout, aligned, packed)
     places = trail[2 * layout.shape[0]]
@@ -253,7 +254,7 @@ def _positions(out, matrices, packed, layout, aligned, first, weights, begin, en
                     out[c, z, y, x] = places[c, x]
 
 
-@njit(error_model="numpy", nogil=True, cache=True)
+@compiled
 def _determinants(out, matrices, packed, layout, aligned, first, weights, begin, end):
     contracted, trail = room(len(first), layout, aligned, packed)
     inner = np.zeros((3, 3), packed.dtype)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
+from duotomo.kernels.compiled import compiled
 from duotomo.kernels.warp.interpolation import read_slopes_row
 from duotomo.kernels.warp.rows import (
     apply_matrix,
@@ -19,7 +20,7 @@ from duotomo.kernels.warp.rows import (
 )
 
 
-@njit(error_model="numpy", nogil=True, cache=True)
+@compiled
 def differentiate_volume(
     volume,
     out,
@@ -69,7 +70,7 @@ def differentiate_volume(
                 out[z, y, x] = total + slopes[2, x] * change[2, x]
 
 
-@njit(error_model="numpy", nogil=True, cache=True)
+@compiled
 def pull_back_image(
     volume,
     image,
