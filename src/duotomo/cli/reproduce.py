@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from duotomo.cli._flatten import Fields
-from duotomo.cli._options import Computing
+from duotomo.cli._options import Computing, Talk
 from duotomo.reproduction.plan import DataLevel
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def reproduce(
         )
     if data is not None and not data.is_dir():
         raise DuotomoError(f"expected a folder at --data {data}; got none. Check the path.")
-    computing.prepare(talk)
+    computing.prepare(Talk())
 
     def plan(one: DataLevel) -> Plan:
         return Plan(level=one, quick=quick, device=computing.device.value, data=data)

@@ -32,12 +32,12 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 def compiled(function: Callable[..., None]) -> Any:
     """Return a function that is compiled when it is first called, without the interpreter's lock."""
-    loops = njit(error_model="numpy", nogil=True)(function)
+    loops: Any = njit(error_model="numpy", nogil=True)(function)
     loops._cache = _Kept(function)
     return loops
 
 
-class _Kept(NullCache):  # type: ignore[misc]
+class _Kept(NullCache):
     """The machine code of one function, for all types that it was called with."""
 
     def __init__(self, function: Callable[..., None]) -> None:
