@@ -81,3 +81,20 @@ def test_version_is_that_of_the_distribution() -> None:
     except metadata.PackageNotFoundError:
         pytest.skip("duotomo runs from its source folder, not installed")
     assert duotomo.__version__ == installed
+
+
+def test_a_scan_is_described_without_torch(tmp_path: Path) -> None:
+    code = f"""
+import sys
+import numpy as np
+import duotomo
+from duotomo.geometry import paper
+from duotomo.io import describe
+
+geometry = paper(detector_shape=(4, 6), pixel_mm=16.0)
+np.save("{tmp_path}/scan.npy", np.ones(geometry.shape, dtype=np.float32))
+_ = open("{tmp_path}/scan.json", "w").write(geometry.to_json())
+facts = describe("{tmp_path}/scan.npy")
+print(facts["kind"], facts["n_views"], [name for name in {HEAVY} if name in sys.modules])
+"""
+    assert run(code) == "scan 11 []"

@@ -10,7 +10,6 @@ import torch
 
 from duotomo.errors import DeviceError, DtypeError, GeometryError, NonFiniteError, ShapeError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.kernels import dispatch
 from duotomo.kernels.dispatch import planar_kernels, project_kernels
 from duotomo.operators import Projector, Weighting, adjoint_gap
 from tests.cases.operators import GRID, projector, sweep, weighting
@@ -106,16 +105,6 @@ def test_a_source_below_the_top_slice() -> None:
     tall = VolumeGrid.on_detector((300, 6, 7), (1.0, 1.0, 1.0))
     with pytest.raises(GeometryError, match=r"expected the source above the grid's top face, z = 300\.0 mm"):
         Projector(grid=tall, acquisition=sweep())
-
-
-def test_a_process_that_left_its_threads_behind(static: Projector, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What a fork of a process does that has used the kernels; tests/operators/test_training.py forks one.
-    monkeypatch.setattr(dispatch, "_forked_with_threads", True)
-    expected = (
-        r"Projector: expected a process with threads of its own; got a fork .*=\"spawn\" or \"forkserver\""
-    )
-    with pytest.raises(DeviceError, match=expected):
-        static(torch.ones(static.domain))
 
 
 def test_a_detector_corner_above_the_source() -> None:

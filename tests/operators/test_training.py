@@ -185,22 +185,11 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     ("context", "used"),
-    [("spawn", "used"), ("forkserver", "used"), ("fork", "fresh")],
-    ids=["spawn", "forkserver", "fork before the first use"],
+    [("spawn", "used"), ("forkserver", "used"), ("fork", "fresh"), ("fork", "used")],
+    ids=["spawn", "forkserver", "fork before the first use", "fork after it"],
 )
 def test_workers_with_threads_of_their_own(tmp_path: Path, context: str, used: str) -> None:
     script = tmp_path / "workers.py"
     script.write_text(WORKER)
     ended = run(str(script), context, used)
     assert ended.stdout.strip() == "2", ended.stderr
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_fork_after_the_first_use_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    script = tmp_path / "workers.py"
-    script.write_text(WORKER)
-    ended = run(str(script), "fork", "used")
-    if ended.returncode == 0:
-        pytest.skip("the threads of Numba survive a fork here")
-    assert "DeviceError: Projector: expected a process with threads of its own; got a fork" in ended.stderr
-    assert 'multiprocessing_context="spawn"' in ended.stderr

@@ -15,7 +15,7 @@ from duotomo.io.dicom.comparable import SIDE, VIEW, comparable
 from duotomo.io.dicom.deidentification import Pseudonyms
 from duotomo.io.dicom.header import is_dicom, read_dataset, reading_dicom
 from duotomo.io.dicom.identifying import identifying
-from duotomo.io.dicom.projections import PRESENTATION, PROCESSING
+from duotomo.io.dicom.sop_classes import PRESENTATION, PROCESSING
 from duotomo.io.paths import AnyPath, FileError
 
 _MAMMOGRAPHY = ("1.2.840.10008.5.1.4.1.1.1.2", "1.2.840.10008.5.1.4.1.1.1.2.1")

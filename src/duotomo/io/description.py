@@ -8,33 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.io.checkpoint_file import FORMAT as CHECKPOINT
 from duotomo.io.dicom.frames import frame_count, frame_shape
 from duotomo.io.dicom.header import is_dicom, reading_dicom
-from duotomo.io.dicom.registration import SPATIAL
-from duotomo.io.dicom.registration_reader import read_registration
-from duotomo.io.displacement import read_displacement
+from duotomo.io.dicom.sop_classes import SPATIAL
 from duotomo.io.file_kind import FileKind, dicom_header, recognise, sop_class
 from duotomo.io.hdf5 import reading
-from duotomo.io.itk_reader import read_transform
 from duotomo.io.libraries import pydicom
 from duotomo.io.paths import AnyPath, FileError, naming
-from duotomo.io.result_folder import FEW, plain
 from duotomo.io.result_index import read_index
-from duotomo.io.scan import Scan
-from duotomo.io.scan_file import read_scan
+from duotomo.io.scan_arrays import ScanArrays
+from duotomo.io.scan_file import read_scan_arrays
 from duotomo.io.scan_geometry import geometry_text
+from duotomo.io.scan_missing import missing_of, thickness_missing
 from duotomo.io.scan_options import ScanOptions, Supplied
 from duotomo.io.scan_rtk import read_rtk_geometry
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks import READERS, Request
-from duotomo.io.study_file import read_study
-from duotomo.io.visits import missing_of, thickness_missing
-from duotomo.io.volume_file import read_volume
 
 Facts = dict[str, Any]
 
@@ -87,7 +80,7 @@ def _scan(path: Path, options: ScanOptions, number: int, n_visits: int) -> Facts
     """Return the facts of a scan, and what is missing; without a geometry, what there is."""
     supplied = options.of_visit(number, n_visits)
     try:
-        scan = read_scan(path, supplied)
+        scan = read_scan_arrays(path, supplied)
         missing = missing_of(scan, options, number=number, n_visits=n_visits)
         return {**_of_scan(scan), **({"missing": missing} if missing else {})}
     except FileError as error:
@@ -104,7 +97,7 @@ def _scan(path: Path, options: ScanOptions, number: int, n_visits: int) -> Facts
         return {**found, "missing": missing}
 
 
-def _of_scan(scan: Scan) -> Facts:
+def _of_scan(scan: ScanArrays) -> Facts:
     facts: Facts = {
         "format": scan.format,
         **_acquisition(scan.acquisition),
@@ -137,7 +130,7 @@ def _stack(path: Path, supplied: Supplied) -> Facts | None:
         "n_views": n_views,
         "detector_shape": [n_v, n_u],
         "dtype": str(stack.array.dtype),
-        "value_range": _range(torch.from_numpy(numbers)),
+        "value_range": _range(numbers),
     }
     if stack.place is not None:
         facts["pixel_spacing_in_header_mm"] = [round(float(d), 6) for d in stack.place.spacing_mm[::-1]]
@@ -188,18 +181,22 @@ def _grid(grid: VolumeGrid) -> Facts:
 
 
 def _volume(path: Path) -> Facts:
+    from duotomo.io.volume_file import read_volume
+
     volume, grid = read_volume(path)
-    return {**_grid(grid), "value_range": _range(volume), "dtype": str(volume.dtype).split(".")[-1]}
+    return {**_grid(grid), "value_range": _range(volume.numpy()), "dtype": str(volume.dtype).split(".")[-1]}
 
 
 def _study(path: Path) -> Facts:
+    from duotomo.io.study_file import read_study
+
     study = read_study(path)
     return {
         "grid": _grid(study.grid),
         "visits": [
             {
                 **_acquisition(visit.acquisition),
-                "value_range": _range(visit.projections),
+                "value_range": _range(visit.projections.numpy()),
                 "weights": visit.weights is not None,
             }
             for visit in study.visits
@@ -208,7 +205,9 @@ def _study(path: Path) -> Facts:
 
 
 def _checkpoint(path: Path) -> Facts:
-    with reading(_WHERE, path, CHECKPOINT):
+    from duotomo.io.checkpoint_file import FORMAT
+
+    with reading(_WHERE, path, FORMAT):
         return {"holds": "the state of a run, which can go on from there"}
 
 
@@ -229,6 +228,9 @@ def _result(path: Path) -> Facts:
 
 
 def _transform(path: Path) -> Facts:
+    from duotomo.io.itk_reader import read_transform
+    from duotomo.io.result_folder import FEW, plain
+
     # The grid scales the parameters only.
     motion = read_transform(path, VolumeGrid.on_detector((2, 2, 2), (1.0, 1.0, 1.0)))
     facts: Facts = {"model": type(motion.transform).__name__, "n_params": motion.transform.n_params}
@@ -238,6 +240,8 @@ def _transform(path: Path) -> Facts:
 
 
 def _displacement(path: Path) -> Facts:
+    from duotomo.io.displacement import read_displacement
+
     motion = read_displacement(path)
     length_mm = motion.displacement().norm(dim=0)
     return {
@@ -250,6 +254,9 @@ def _displacement(path: Path) -> Facts:
 def _registration(path: Path) -> Facts:
     if sop_class(dicom_header(_WHERE, path)) != SPATIAL:
         return {"format": "DICOM Deformable Spatial Registration"}
+    from duotomo.io.dicom.registration_reader import read_registration
+    from duotomo.io.result_folder import plain
+
     physical = plain(read_registration(path).motion.physical())
     return {"format": "DICOM Spatial Registration", "physical": physical}
 
@@ -268,6 +275,6 @@ def _geometry(path: Path) -> Facts:
             return {"format": "grid JSON", **_grid(VolumeGrid.from_json(text))}
 
 
-def _range(values: torch.Tensor) -> list[float]:
-    finite = values[torch.isfinite(values)]
-    return [float(finite.min()), float(finite.max())] if finite.numel() else []
+def _range(values: NDArray[Any]) -> list[float]:
+    finite = values[np.isfinite(values)]
+    return [float(finite.min()), float(finite.max())] if finite.size else []

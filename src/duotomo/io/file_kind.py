@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from duotomo.io.dicom.header import is_dicom, quiet, read_dataset, reading_dicom
-from duotomo.io.dicom.registration import DEFORMABLE, SPATIAL
-from duotomo.io.dicom.tomosynthesis_reader import SOP_CLASS
+from duotomo.io.dicom.sop_classes import DEFORMABLE, SPATIAL, TOMOSYNTHESIS
 from duotomo.io.hdf5 import SUFFIXES as HDF5
 from duotomo.io.hdf5 import has, opened, stated_format
 from duotomo.io.images import READERS, n_components
@@ -118,7 +117,7 @@ def sop_class(header: Any) -> str:
 
 def _dicom(where: str, path: Path) -> FileKind:
     return {
-        SOP_CLASS: FileKind.VOLUME,
+        TOMOSYNTHESIS: FileKind.VOLUME,
         SPATIAL: FileKind.REGISTRATION,
         DEFORMABLE: FileKind.REGISTRATION,
     }.get(sop_class(dicom_header(where, path)), FileKind.SCAN)

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from io import FileIO
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from duotomo.io.durable import durable
@@ -21,6 +20,9 @@ from duotomo.io.paths import AnyPath, FileError, damage, naming, source, target
 from duotomo.io.seal import SIZE, check_seal, is_sealed, seal
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks.hdf5 import check_inside, checked_read
+
+if TYPE_CHECKING:
+    import torch
 
 SUFFIXES = (".h5", ".hdf5")
 
@@ -111,7 +113,7 @@ def stated_format(file: Any) -> str:
 
 def put(group: Any, name: str, values: NDArray[Any] | torch.Tensor) -> None:
     """Write an array."""
-    array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
+    array = values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()
     group.create_dataset(name, data=array)
 
 
@@ -144,6 +146,8 @@ def numbers(group: Any, name: str) -> NDArray[Any]:
 
 def tensor(group: Any, name: str, axes: Sequence[str]) -> torch.Tensor:
     """Return what `array` returns, as a tensor."""
+    import torch
+
     return torch.from_numpy(array(group, name, axes))
 
 

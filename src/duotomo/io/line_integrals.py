@@ -10,7 +10,7 @@ from torch.nn.functional import conv2d
 
 from duotomo.errors import DuotomoError, NonFiniteError
 from duotomo.io.scan import Scan
-from duotomo.io.scan_options import Values
+from duotomo.io.scan_options import ScanOptions, Values
 
 MANY_DEAD = 0.01
 """Share of the pixels above which repairing them is worth a warning."""
@@ -71,6 +71,18 @@ class LogSettings:
                 raise DuotomoError(
                     f"LogSettings: expected {name} {allowed}; got {getattr(self, name)}. Give {give}."
                 )
+
+
+def log_settings(options: ScanOptions) -> LogSettings:
+    """Return how the counts of a scan become line integrals, as its options have it."""
+    return LogSettings(
+        flat_field=options.flat_field,
+        estimate_flat_field=options.estimate_flat_field,
+        scatter_offset=options.scatter_offset,
+        least_transmission=options.least_transmission,
+        repair_dead=not options.keep_dead,
+        saturation=options.saturation,
+    )
 
 
 def to_line_integrals(scan: Scan, settings: LogSettings | None = None) -> tuple[Scan, tuple[str, ...]]:

@@ -13,12 +13,7 @@ from duotomo.io.durable import durable
 from duotomo.io.json_digest import check_digest, with_digest
 from duotomo.io.paths import FileError, reason
 from duotomo.io.result_format import is_ours
-from duotomo.io.run_fingerprint import RunFingerprint
-from duotomo.io.schemas import ResultSchema
 from duotomo.io.staging import deciding, located
-from duotomo.methods.settings import Settings
-from duotomo.methods.settings_dict import settings_to_dict
-from duotomo.methods.settings_schema import schema_fault
 
 INDEX = "result.json"
 FORMAT, VERSION, OLDER = "duotomo result", 3, (1, 2)
@@ -77,6 +72,10 @@ def obsolete_files(where: str, folder: Path, files: Mapping[str, Any]) -> list[s
 
 
 def _read(where: str, path: Path) -> dict[str, Any]:
+    # Imported here: what a file is can be said without.
+    from duotomo.io.schemas import ResultSchema
+    from duotomo.methods.settings_schema import schema_fault
+
     if not path.is_file():
         raise FileError(f"{where}: expected a result at {path}; got nothing there. Check the path.")
     try:
@@ -166,6 +165,10 @@ def _from_version_1(index: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: object) -> Any:
+    from duotomo.io.run_fingerprint import RunFingerprint
+    from duotomo.methods.settings import Settings
+    from duotomo.methods.settings_dict import settings_to_dict
+
     """Return what JSON can hold of what settings are made of."""
     if isinstance(value, Settings):
         return settings_to_dict(value)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.io.hdf5 import has, opened, stated_format
 from duotomo.io.paths import AnyPath, FileError, reason
-from duotomo.io.scan import Scan
+from duotomo.io.scan_arrays import ScanArrays
 from duotomo.io.scan_geometry import place_stack
-from duotomo.io.scan_hdf5 import FORMAT, read_scan_hdf5
+from duotomo.io.scan_hdf5 import FORMAT, read_arrays_hdf5
 from duotomo.io.scan_options import Supplied, Values
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks import READERS, Request, Stack
+
+if TYPE_CHECKING:
+    from duotomo.io.scan import Scan
 
 MOST_ATTENUATION = 50.0
 """No ray is weakened by this many powers of e and still measured; counts read as line integrals are."""
@@ -60,15 +65,33 @@ def read_scan(path: AnyPath, supplied: Supplied | None = None, *, max_bytes: int
     >>> scan.values, scan.acquisition == geometry
     (<Values.LINE_INTEGRALS: 'line integrals'>, True)
     """
-    path, supplied = Path(path), supplied or Supplied()
-    try:
-        if path.is_dir() or _is_dicom(path):
-            from duotomo.io.dicom.projections import read_dicom_scan
+    arrays = read_scan_arrays(path, supplied, max_bytes=max_bytes)
+    with _naming(Path(path)):
+        return arrays.scan()
 
-            return read_dicom_scan(path, supplied, max_bytes=max_bytes)
+
+def read_scan_arrays(
+    path: AnyPath, supplied: Supplied | None = None, *, max_bytes: int = MAX_BYTES
+) -> ScanArrays:
+    """Return what `read_scan` makes a scan of, if it can be one."""
+    path, supplied = Path(path), supplied or Supplied()
+    with _naming(path):
+        if path.is_dir() or _is_dicom(path):
+            from duotomo.io.dicom.projections import read_dicom_arrays
+
+            return read_dicom_arrays(path, supplied, max_bytes=max_bytes)
         if path.suffix.lower() in (".h5", ".hdf5") and _is_own(path):
             return _own(path, supplied, max_bytes)
-        return _stack(path, supplied, max_bytes)
+        arrays = _stack(path, supplied, max_bytes)
+        arrays.check()
+        return arrays
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let every error name the file, once."""
+    try:
+        yield
     except DuotomoError as error:
         # Readers of one format have said where already.
         text = str(error)
@@ -98,14 +121,14 @@ def _is_own(path: Path) -> bool:
         return stated.startswith("duotomo ") or has(file, "source_mm")
 
 
-def _own(path: Path, supplied: Supplied, max_bytes: int) -> Scan:
+def _own(path: Path, supplied: Supplied, max_bytes: int) -> ScanArrays:
     said = [name for name, value in vars(supplied).items() if value is not None and name != "values"]
     if said:
         raise FileError(
             f"expected nothing but the file, a {FORMAT.name} with its geometry inside; got "
             f"{', '.join(f'`{name}`' for name in said)} too. Leave that out, or change the file."
         )
-    scan = read_scan_hdf5(path, max_bytes=max_bytes)
+    scan = read_arrays_hdf5(path, max_bytes=max_bytes)
     if supplied.values not in (None, scan.values):
         raise FileError(
             f"expected {scan.values.value}, as the file says; got `values={supplied.values}`. "
@@ -114,7 +137,7 @@ def _own(path: Path, supplied: Supplied, max_bytes: int) -> Scan:
     return scan
 
 
-def _stack(path: Path, supplied: Supplied, max_bytes: int) -> Scan:
+def _stack(path: Path, supplied: Supplied, max_bytes: int) -> ScanArrays:
     read = next((read for suffix, read in READERS.items() if path.name.lower().endswith(suffix)), None)
     if read is None:
         raise FileError(
@@ -128,8 +151,8 @@ def _stack(path: Path, supplied: Supplied, max_bytes: int) -> Scan:
     # What cannot be a number of this kind is looked for in the scan, not while it is converted.
     with np.errstate(all="ignore"):
         numbers = np.require(stack.array, np.float64 if precise else np.float32, ["C", "W"])
-    return Scan(
-        projections=torch.from_numpy(numbers),
+    return ScanArrays(
+        projections=numbers,
         values=values,
         acquisition=placed.acquisition,
         format=stack.format,

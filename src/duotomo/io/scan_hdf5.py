@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from duotomo.geometry import Acquisition
 from duotomo.io.hdf5 import FileFormat, attribute, has, part, put, put_text, reading, writing
 from duotomo.io.paths import AnyPath, FileError, naming
-from duotomo.io.scan import Scan
+from duotomo.io.scan_arrays import ScanArrays
 from duotomo.io.scan_options import Values
 from duotomo.io.seal import UNSEALED, is_sealed
 from duotomo.io.size_check import MAX_BYTES, check_numbers
 from duotomo.io.stacks.hdf5 import check_inside, checked_read
 
+if TYPE_CHECKING:
+    from duotomo.io.scan import Scan
+
 FORMAT = FileFormat(name="duotomo scan", version=2, older=(1,))
 
+_WHERE = "read_scan_hdf5"
 _PER_VIEW = ("source_mm", "detector_center_mm", "u_axis", "v_axis")
 _MOST_VECTOR_BYTES = 2**26
 
@@ -46,7 +49,9 @@ def write_scan(path: AnyPath, scan: Scan) -> None:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
+    >>> import torch
     >>> from duotomo.geometry import paper
+    >>> from duotomo.io import Scan
     >>> geometry = paper(detector_shape=(8, 8), pixel_mm=16.0)
     >>> scan = Scan(projections=torch.ones(11, 8, 8), values=Values.LINE_INTEGRALS, acquisition=geometry)
     >>> with TemporaryDirectory() as folder:
@@ -73,8 +78,21 @@ def read_scan_hdf5(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Scan:
 
     Whole numbers become float32; float32 and float64 stay as they are.
     """
-    where = "read_scan_hdf5"
-    with reading(where, path, FORMAT) as file:
+    arrays = _arrays(path, max_bytes)
+    with naming(_WHERE, path):
+        return arrays.scan()
+
+
+def read_arrays_hdf5(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> ScanArrays:
+    """Return what `read_scan_hdf5` makes a scan of, if it can be one."""
+    arrays = _arrays(path, max_bytes)
+    with naming(_WHERE, path):
+        arrays.check()
+    return arrays
+
+
+def _arrays(path: AnyPath, max_bytes: int) -> ScanArrays:
+    with reading(_WHERE, path, FORMAT) as file:
         values = _values(file)
         geometry = {name: _vectors(file, name) for name in _PER_VIEW}
         spacing = _vectors(file, "pixel_spacing_mm").ravel().tolist()
@@ -86,9 +104,9 @@ def read_scan_hdf5(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Scan:
                 f"{tuple(projections.shape)} and ({len(spacing)},). Write them anew."
             )
         thickness_mm = _thickness_mm(file)
-    with naming(where, path):
+    with naming(_WHERE, path):
         _, n_v, n_u = projections.shape
-        return Scan(
+        return ScanArrays(
             projections=projections,
             values=values,
             acquisition=Acquisition(
@@ -99,7 +117,7 @@ def read_scan_hdf5(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Scan:
                 pixel_spacing_mm=(spacing[0], spacing[1]),
                 detector_shape=(n_v, n_u),
             ),
-            flat_field=flat.reshape(()) if flat is not None and flat.numel() == 1 else flat,
+            flat_field=flat.reshape(()) if flat is not None and flat.size == 1 else flat,
             format="duotomo scan (HDF5)",
             thickness_mm=thickness_mm,
             warnings=() if is_sealed(Path(path)) else (UNSEALED,),
@@ -142,8 +160,8 @@ def _number(data: Any, name: str) -> np.ndarray[Any, Any]:
     return np.asarray(data[()])
 
 
-def _numbers(file: Any, name: str, max_bytes: int) -> torch.Tensor:
+def _numbers(file: Any, name: str, max_bytes: int) -> np.ndarray[Any, Any]:
     data = _dataset(file, name)
     array = checked_read(data, name, max_bytes=max_bytes) if data.shape else _number(data, name)
     precise = array.dtype == np.float64
-    return torch.from_numpy(array if precise else array.astype(np.float32))
+    return array if precise else array.astype(np.float32)

@@ -12,14 +12,14 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.geometry.field_of_view import grid_in_view
 from duotomo.io.agreement import Agreement, Allowed, compare_visits
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.file_kind import is_study
-from duotomo.io.line_integrals import LogSettings, to_line_integrals
+from duotomo.io.line_integrals import log_settings, to_line_integrals
 from duotomo.io.paths import AnyPath, naming
 from duotomo.io.scan import Scan
 from duotomo.io.scan_file import read_scan
+from duotomo.io.scan_missing import grid_of_visit, spacing_mm
 from duotomo.io.scan_options import ScanOptions, Values
 from duotomo.io.seal import UNSEALED, is_sealed
 from duotomo.io.study_file import read_study
@@ -172,41 +172,12 @@ def _line_integrals(
     words: tuple[str, ...] = ()
     if scan.values is Values.COUNTS:
         try:
-            scan, words = to_line_integrals(scan, _log_settings(options))
+            scan, words = to_line_integrals(scan, log_settings(options))
         except DuotomoError as error:
             raise DuotomoError(f"{_WHERE}: {path}: {error}") from error
     for line in (*(f"Warning: {warning}" for warning in scan.warnings), *words):
         note(f"Visit {number}: {line}")
     return scan, words
-
-
-def _log_settings(options: ScanOptions) -> LogSettings:
-    return LogSettings(
-        flat_field=options.flat_field,
-        estimate_flat_field=options.estimate_flat_field,
-        scatter_offset=options.scatter_offset,
-        least_transmission=options.least_transmission,
-        repair_dead=not options.keep_dead,
-        saturation=options.saturation,
-    )
-
-
-def missing_of(scan: Scan, options: ScanOptions, *, number: int = 1, n_visits: int = 1) -> list[str]:
-    """Return what `read_visits` would still ask for, or find wrong, once it has read a scan.
-
-    number, n_visits: which visit of how many it is.
-    """
-    found: list[str] = []
-    try:
-        scan, _ = to_line_integrals(scan, _log_settings(options))
-        Visit(projections=scan.projections.to(torch.float32), acquisition=scan.acquisition)
-    except DuotomoError as error:
-        found.append(str(error))
-    try:
-        _grid(scan, options, number, n_visits, _spacing_mm(scan, options))
-    except DuotomoError as error:
-        found.append(str(error).removeprefix(f"{_WHERE}: "))
-    return found
 
 
 def disagreement(paths: Sequence[AnyPath], options: ScanOptions, allowed: Allowed | None = None) -> str:
@@ -221,39 +192,12 @@ def disagreement(paths: Sequence[AnyPath], options: ScanOptions, allowed: Allowe
     return ""
 
 
-def _spacing_mm(scan: Scan, options: ScanOptions) -> tuple[float, float, float]:
-    d_v, d_u = scan.acquisition.pixel_spacing_mm
-    return options.voxel_mm or (max(1.0, d_v, d_u), d_v, d_u)
-
-
-def thickness_missing(number: int) -> str:
-    """Return what to say where nobody knows how thick the breast of a visit was."""
-    return (
-        f"expected the thickness of the compressed breast; got none in the file of visit {number}. Pass it "
-        f"in mm: `thickness_mm=50`."
-    )
-
-
-def _grid(
-    scan: Scan, options: ScanOptions, number: int, n_visits: int, spacing_mm: tuple[float, float, float]
-) -> VolumeGrid:
-    """Return the grid of a visit: what its views see of a breast of its thickness."""
-    thickness_mm = options.thickness_of_visit(number, n_visits) or scan.thickness_mm
-    if thickness_mm is None:
-        raise DuotomoError(f"{_WHERE}: {thickness_missing(number)}")
-    try:
-        return grid_in_view(
-            scan.acquisition, thickness_mm=thickness_mm, gap_mm=options.gap_mm, spacing_mm=spacing_mm
-        )
-    except DuotomoError as error:
-        raise DuotomoError(f"{_WHERE}: visit {number}: {error}") from error
-
-
 def _grids(scans: Sequence[Scan], options: ScanOptions, note: OnNote) -> list[VolumeGrid]:
     """Return the grid of each visit, with voxels alike."""
-    spacing_mm = _spacing_mm(scans[0], options)
+    edges_mm = spacing_mm(scans[0], options)
     grids = [
-        _grid(scan, options, number, len(scans), spacing_mm) for number, scan in enumerate(scans, start=1)
+        grid_of_visit(scan, options, number, len(scans), edges_mm)
+        for number, scan in enumerate(scans, start=1)
     ]
     if options.gap_mm == 0:
         note("The breast is taken to lie on the detector; `gap_mm` says how far above it it lies.")

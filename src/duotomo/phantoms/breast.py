@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,7 +153,8 @@ class Breast(OversampledPhantom):
 
     def voxels(self, grid: VolumeGrid, *, oversample: int = 2, dtype: DTypeLike = np.float64) -> NDArray[Any]:
         """Return the mean attenuation over points of each voxel."""
-        from duotomo.phantoms.breast_texture import fill_layer
+        from duotomo.kernels.threads import share
+        from duotomo.phantoms.breast_texture import POINT_STEPS, fill_layer
 
         check_oversample("Breast.voxels", oversample)
         low = np.subtract(grid.low_mm, self.shape.center_mm[::-1])
@@ -162,8 +163,10 @@ class Breast(OversampledPhantom):
         volume = np.empty(grid.shape, dtype=dtype)
         layer = np.empty(grid.shape[1:])
         parts, values = self._parts, self._values
+        n_steps = POINT_STEPS * oversample**3 * layer.size
         for out, z in zip(volume, heights.reshape(-1, oversample), strict=True):
-            fill_layer(*parts, values, z, low[1:], step[1:], oversample, layer)
+            call = partial(fill_layer, *parts, values, z, low[1:], step[1:], oversample, layer)
+            share(call, len(layer), steps=n_steps)
             out[:] = layer
         return volume
 

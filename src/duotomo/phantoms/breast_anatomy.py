@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from duotomo.kernels.threads import share
 from duotomo.phantoms.breast_noise import Lattice, lattice, random_rotation
-from duotomo.phantoms.breast_texture import AIR, DUCT, LIGAMENT, NIPPLE, SKIN, Anatomy, Ducts, fill_tissues
+from duotomo.phantoms.breast_texture import (
+    AIR,
+    DUCT,
+    LIGAMENT,
+    NIPPLE,
+    POINT_STEPS,
+    SKIN,
+    Anatomy,
+    Ducts,
+    fill_tissues,
+)
 
 Floats = NDArray[np.float64]
 
@@ -140,7 +152,8 @@ def draw_parts(
 def tissues_and_fields(parts: Parts, points: Floats) -> tuple[NDArray[np.int8], Floats]:
     """Return the tissue and the gland field at points (n, xyz), mm from the middle of the chest wall."""
     tissues, fields = np.empty(len(points), dtype=np.int8), np.empty(len(points))
-    fill_tissues(*parts, points, tissues, fields)
+    call = partial(fill_tissues, *parts, points, tissues, fields)
+    share(call, len(points), steps=POINT_STEPS * len(points))
     return tissues, fields
 
 

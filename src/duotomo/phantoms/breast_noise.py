@@ -59,7 +59,7 @@ def _corner(table, i, j, k, x, y, z):
     return gradient[0] * x + gradient[1] * y + gradient[2] * z
 
 
-@njit(error_model="numpy", fastmath={"contract", "nsz"}, cache=True)
+@njit(error_model="numpy", fastmath={"contract", "nsz"})
 def gradient_noise(table, x, y, z):
     """Return smooth noise at a point: zero at every corner, about 0.19 in standard deviation, within +-1."""
     i, j, k = math.floor(x), math.floor(y), math.floor(z)
@@ -76,7 +76,7 @@ def gradient_noise(table, x, y, z):
     return total
 
 
-@njit(error_model="numpy", fastmath={"contract", "nsz"}, cache=True)
+@njit(error_model="numpy", fastmath={"contract", "nsz"})
 def cells(table, x, y, z):
     """Return the distance to the nearest site, and to the wall between it and the next (one site per cell).
 

@@ -11,9 +11,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
+from duotomo.kernels.compiled import compiled
 from duotomo.phantoms.breast_noise import cells, gradient_noise
 
 Floats = NDArray[np.float64]
@@ -21,6 +22,8 @@ Floats = NDArray[np.float64]
 AIR, ADIPOSE, GLANDULAR, SKIN, LIGAMENT, DUCT, NIPPLE = range(7)
 """The numbers of `BreastTissue`, which Numba cannot read."""
 
+POINT_STEPS = 300.0
+"""About how long a point takes, in ns."""
 _APEX_MM = 12.0
 """How far in front of the nipple the point lies that the texture runs towards."""
 _STRETCH = 0.3
@@ -79,7 +82,7 @@ def _octave(m, lattice, x, y, z):
     )
 
 
-@njit(error_model="numpy", fastmath={"contract", "nsz"}, cache=True)
+@njit(error_model="numpy", fastmath={"contract", "nsz"})
 def _in_duct(ducts, x, y, z):
     i = math.floor((x - ducts.low_mm[0]) / ducts.bin_mm)
     j = math.floor((y - ducts.low_mm[1]) / ducts.bin_mm)
@@ -99,7 +102,7 @@ def _in_duct(ducts, x, y, z):
     return False
 
 
-@njit(error_model="numpy", fastmath={"contract", "nsz"}, cache=True)
+@njit(error_model="numpy", fastmath={"contract", "nsz"})
 def _envelope(anatomy, x, y, z, depth):
     """Return where gland is likely: 0.35 in the middle of it, 0 at its border, far below at the skin."""
     r = anatomy.radii_mm
@@ -114,7 +117,7 @@ def _envelope(anatomy, x, y, z, depth):
     return inside - 0.8 * math.exp(-y / _RETROMAMMARY_MM)
 
 
-@njit(error_model="numpy", fastmath={"contract", "nsz"}, cache=True)
+@njit(error_model="numpy", fastmath={"contract", "nsz"})
 def _tissue(anatomy, lattice, ducts, x, y, z):
     """Return the tissue at a point, and the gland field there: 0 in air, skin, nipple and ducts."""
     r = anatomy.radii_mm
@@ -169,28 +172,28 @@ def _attenuation(anatomy, values, tissue, field):
     return values[ADIPOSE] + t * t * (3 - 2 * t) * (values[GLANDULAR] - values[ADIPOSE])
 
 
-@njit(parallel=True, error_model="numpy", cache=True)
-def fill_tissues(anatomy, lattice, ducts, points, tissues, fields):
-    """Write the tissue and the gland field at each point, (n, xyz)."""
-    for i in prange(len(points)):
+@compiled
+def fill_tissues(anatomy, lattice, ducts, points, tissues, fields, begin, end):
+    """Write the tissue and the gland field at points begin to end of (n, xyz)."""
+    for i in range(begin, end):
         tissue, field = _tissue(anatomy, lattice, ducts, points[i, 0], points[i, 1], points[i, 2])
         tissues[i], fields[i] = tissue, field
 
 
-@njit(error_model="numpy", cache=True)
+@compiled
 def fill_values(anatomy, values, tissues, fields, out):
     """Write the attenuation of each point; values: per tissue, out: (n)."""
     for i in range(len(out)):
         out[i] = _attenuation(anatomy, values, tissues[i], fields[i])
 
 
-@njit(parallel=True, error_model="numpy", cache=True)
-def fill_layer(anatomy, lattice, ducts, values, heights, low, step, oversample, layer):
-    """Write the mean attenuation over the points of each voxel of one layer, (y, x).
+@compiled
+def fill_layer(anatomy, lattice, ducts, values, heights, low, step, oversample, layer, begin, end):
+    """Write the mean attenuation over the points of each voxel of rows begin to end of one layer, (y, x).
 
     heights: z of the points. low, step: (y, x), of `oversample` points along each edge of a voxel.
     """
-    for j in prange(layer.shape[0]):
+    for j in range(begin, end):
         for i in range(layer.shape[1]):
             total = 0.0
             for z in heights:

@@ -11,7 +11,7 @@ from duotomo.io.dicom.header import read_dataset, reading_dicom
 from duotomo.io.dicom.identifying import PATIENT, STUDY
 from duotomo.io.dicom.identity import FAMILY, Identity
 from duotomo.io.dicom.instance import new_uid
-from duotomo.io.dicom.tomosynthesis_reader import SOP_CLASS
+from duotomo.io.dicom.sop_classes import TOMOSYNTHESIS
 from duotomo.io.libraries import highdicom
 from duotomo.io.paths import FileError
 
@@ -70,7 +70,7 @@ def seen_in(where: str, volume: Path, change: Change, identity: Identity | None)
         dataset = read_dataset(volume, pixels=False)
         known = identity or Identity.of(dataset)
         sizes = tuple(int(dataset.get(name) or 0) for name in ("NumberOfFrames", "Rows", "Columns"))
-        if (dataset.get("SOPClassUID"), sizes) != (SOP_CLASS, change.grid.shape):
+        if (dataset.get("SOPClassUID"), sizes) != (TOMOSYNTHESIS, change.grid.shape):
             raise FileError(
                 f"expected the volume of the change as write_tomosynthesis wrote it, (z, y, x) = "
                 f"{change.grid.shape}; got (z, y, x) = {sizes}. Choose the file of that volume."

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from duotomo.geometry import Acquisition
@@ -56,7 +55,7 @@ def put_block(dataset: Any, scan: Scan, scale: Scale, views: slice) -> None:
         flat = scan.flat_field
         flat = flat[views] if flat.ndim == 3 else flat
         block.add_new(_FLAT_SHAPE, "US", list(flat.shape) or [0])
-        block.add_new(_FLAT, "OD", flat.detach().cpu().to(torch.float64).numpy().astype("<f8").tobytes())
+        block.add_new(_FLAT, "OD", flat.detach().cpu().double().numpy().astype("<f8").tobytes())
 
 
 def has_block(view: ViewAttributes) -> bool:
@@ -109,7 +108,7 @@ def block_scale(view: ViewAttributes) -> Scale:
     return Scale(values=Values(text), step=float(step), offset=float(offset))
 
 
-def block_flat_field(views: Sequence[ViewAttributes]) -> torch.Tensor | None:
+def block_flat_field(views: Sequence[ViewAttributes]) -> NDArray[np.float32] | None:
     """Return the flat field in the block, float32, or None: (view, v, u), (v, u), (view, 1, 1) or ()."""
     parts = []
     for view in _files(views):
@@ -124,8 +123,8 @@ def block_flat_field(views: Sequence[ViewAttributes]) -> torch.Tensor | None:
                 f"expected a flat field of shape {sides} in the private block {CREATOR}; got {len(flat)} "
                 f"numbers. Write the file anew."
             )
-        parts.append(torch.from_numpy(flat.reshape(sides).astype(np.float32)))
-    return torch.cat(parts) if parts[0].ndim == 3 else parts[0]
+        parts.append(flat.reshape(sides).astype(np.float32))
+    return np.concatenate(parts) if parts[0].ndim == 3 else parts[0]
 
 
 def _files(views: Sequence[ViewAttributes]) -> list[ViewAttributes]:

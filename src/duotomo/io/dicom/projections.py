@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition
@@ -33,17 +33,17 @@ from duotomo.io.dicom.projections_geometry import (
     file_spacing,
     machine_geometry,
 )
+from duotomo.io.dicom.sop_classes import PRESENTATION, TOMOSYNTHESIS
 from duotomo.io.file_set import check_whole
 from duotomo.io.paths import AnyPath, FileError, reason
-from duotomo.io.scan import Scan
+from duotomo.io.scan_arrays import ScanArrays
 from duotomo.io.scan_geometry import read_geometry
 from duotomo.io.scan_options import Supplied, Values
 from duotomo.io.size_check import MAX_BYTES
 from duotomo.io.stacks import Stack
 
-PROCESSING = "1.2.840.10008.5.1.4.1.1.13.1.5"
-PRESENTATION = "1.2.840.10008.5.1.4.1.1.13.1.4"
-TOMOSYNTHESIS = "1.2.840.10008.5.1.4.1.1.13.1.3"
+if TYPE_CHECKING:
+    from duotomo.io.scan import Scan
 
 MOST_VIEWS = 4096
 """A file or folder with more is not one scan."""
@@ -85,12 +85,31 @@ def read_dicom_scan(path: AnyPath, supplied: Supplied | None = None, *, max_byte
         If the file is damaged, of another kind, or does not say enough.
     """
     path = Path(path)
-    with reading_dicom(
+    with _reading(path):
+        return _arrays(path, supplied, max_bytes).scan()
+
+
+def read_dicom_arrays(
+    path: AnyPath, supplied: Supplied | None = None, *, max_bytes: int = MAX_BYTES
+) -> ScanArrays:
+    """Return what `read_dicom_scan` makes a scan of, if it can be one."""
+    path = Path(path)
+    with _reading(path):
+        arrays = _arrays(path, supplied, max_bytes)
+        arrays.check()
+        return arrays
+
+
+def _reading(path: Path) -> AbstractContextManager[None]:
+    return reading_dicom(
         "read_dicom_scan", path, lambda error: f"{type(error).__name__}, {reason(error)[:120]}"
-    ):
-        files = _files(path)
-        headers = [_header(file, max_bytes) for file in files]
-        return _scan(files, headers, supplied or Supplied(), max_bytes)
+    )
+
+
+def _arrays(path: Path, supplied: Supplied | None, max_bytes: int) -> ScanArrays:
+    files = _files(path)
+    headers = [_header(file, max_bytes) for file in files]
+    return _scan(files, headers, supplied or Supplied(), max_bytes)
 
 
 def _files(path: Path) -> list[Path]:
@@ -127,7 +146,7 @@ def _header(path: Path, max_bytes: int) -> Any:
     return header
 
 
-def _scan(files: list[Path], headers: list[Any], supplied: Supplied, max_bytes: int) -> Scan:
+def _scan(files: list[Path], headers: list[Any], supplied: Supplied, max_bytes: int) -> ScanArrays:
     files, views = _ordered(files, headers)
     shapes = {frame_shape(header) for header in headers}
     if len(shapes) > 1:
@@ -153,8 +172,8 @@ def _scan(files: list[Path], headers: list[Any], supplied: Supplied, max_bytes: 
     if first.text("LossyImageCompression") == "01":
         warnings.append("The pixels were compressed with loss.")
     thickness = first.numbers("BodyPartThickness", 1)
-    return Scan(
-        projections=torch.from_numpy(turned),
+    return ScanArrays(
+        projections=turned,
         values=scale.values,
         acquisition=acquisition,
         flat_field=block_flat_field(views) if has_block(first) else None,

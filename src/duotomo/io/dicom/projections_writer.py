@@ -18,7 +18,6 @@ from duotomo.io.dicom.instance import EXPLICIT, MOST_BYTES, SUFFIXES, new_datase
 from duotomo.io.dicom.isocentre import isocentre_geometry, isocentre_of
 from duotomo.io.dicom.orientation import Turn
 from duotomo.io.dicom.private_block import Scale, put_block
-from duotomo.io.dicom.projections import PRESENTATION, PROCESSING
 from duotomo.io.dicom.projections_modules import (
     frame_groups,
     image_module,
@@ -27,6 +26,7 @@ from duotomo.io.dicom.projections_modules import (
     single_file_module,
     stored_turn,
 )
+from duotomo.io.dicom.sop_classes import PRESENTATION, PROCESSING
 from duotomo.io.durable import UNFINISHED
 from duotomo.io.file_set import together
 from duotomo.io.paths import AnyPath, FileError, make_folder, target

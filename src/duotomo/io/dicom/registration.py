@@ -21,13 +21,13 @@ from duotomo.geometry import VolumeGrid, voxel_to_world
 from duotomo.io.dicom.header import decimals, item
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.instance import MOST_BYTES, SUFFIXES, check_description, new_dataset, save
+from duotomo.io.dicom.sop_classes import DEFORMABLE, SPATIAL
 from duotomo.io.paths import AnyPath, FileError, target
 from duotomo.io.patient_frame import lps, lps_matrix
 from duotomo.transforms import Motion, folding, invert_points
 from duotomo.transforms.inversion import inverse_displacement
 from duotomo.transforms.maps import MatrixMap
 
-SPATIAL, DEFORMABLE = "1.2.840.10008.5.1.4.1.1.66.1", "1.2.840.10008.5.1.4.1.1.66.3"
 """SOP classes of the two kinds of file."""
 
 ORTHONORMAL = 1e-9

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.header import read_dataset, reading_dicom
-from duotomo.io.dicom.registration import DEFORMABLE, SPATIAL
+from duotomo.io.dicom.sop_classes import DEFORMABLE, SPATIAL
 from duotomo.io.displacement import FARTHEST_MM
 from duotomo.io.itk_reader import field_motion, placed
 from duotomo.io.paths import AnyPath, FileError, source

@@ -14,7 +14,8 @@ from duotomo.io.dicom.breast_view import BreastView
 from duotomo.io.dicom.header import code, decimal, decimals, item
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.dicom.instance import EXPLICIT, MOST_BYTES, SUFFIXES, check_description, new_dataset, save
-from duotomo.io.dicom.tomosynthesis_reader import SOP_CLASS, UNIT, read_tomosynthesis
+from duotomo.io.dicom.sop_classes import TOMOSYNTHESIS
+from duotomo.io.dicom.tomosynthesis_reader import UNIT, read_tomosynthesis
 from duotomo.io.paths import AnyPath, FileError, target
 from duotomo.io.patient_frame import lps
 
@@ -92,7 +93,7 @@ def write_tomosynthesis(
         )
     identity = identity or Identity.anonymous()
     stored, slope, intercept = quantise(volume.detach())
-    dataset = new_dataset(SOP_CLASS, "MG", identity, description)
+    dataset = new_dataset(TOMOSYNTHESIS, "MG", identity, description)
     dataset.update(_image(grid, breast or identity.breast))
     dataset.update(_dimensions(identity.uid("dimension organization")))
     dataset.SharedFunctionalGroupsSequence = [

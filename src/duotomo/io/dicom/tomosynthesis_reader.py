@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from duotomo.geometry import VolumeGrid
 from duotomo.io.dicom.frames import check_pixels, frame_count, read_frames
 from duotomo.io.dicom.header import ViewAttributes, read_dataset, reading_dicom, title
+from duotomo.io.dicom.sop_classes import TOMOSYNTHESIS
 from duotomo.io.paths import AnyPath, FileError, reason, source
 from duotomo.io.patient_frame import Placement, lps, place
 from duotomo.io.size_check import MAX_BYTES
-
-SOP_CLASS = "1.2.840.10008.5.1.4.1.1.13.1.3"
 
 UNIT = "/mm"
 """UCUM's code for 1/mm."""
@@ -76,9 +75,9 @@ def read_tomosynthesis(
 
 def _placement(path: Path, voxel_mm: tuple[float, float, float] | None, max_bytes: int) -> Placement:
     dataset = read_dataset(path, pixels=False, max_bytes=max_bytes)
-    if str(dataset.get("SOPClassUID", "")) != SOP_CLASS:
+    if str(dataset.get("SOPClassUID", "")) != TOMOSYNTHESIS:
         raise FileError(
-            f"expected a Breast Tomosynthesis Image, {title('SOPClassUID')} = {SOP_CLASS}; got "
+            f"expected a Breast Tomosynthesis Image, {title('SOPClassUID')} = {TOMOSYNTHESIS}; got "
             f"{str(dataset.get('SOPClassUID', ''))[:64] or 'none'}. Choose a reconstructed volume."
         )
     check_pixels(dataset, path, max_bytes=max_bytes)

@@ -8,12 +8,18 @@ what falls beside the tile. So every value is written by one task, in a fixed or
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
-from numba import njit, prange
+from numba import njit
 
+from duotomo.kernels.compiled import compiled
 from duotomo.kernels.planar.reference import Floats
+from duotomo.kernels.threads import share
+
+STEPS = 10.0
+"""About how long a pixel takes, in ns."""
 
 TILE_ROWS, TILE_COLUMNS = 32, 128
 """Of a task: 32 KiB of sums, which stay in the first-level cache; and few pixels are seen by two tasks."""
@@ -21,7 +27,7 @@ TILE_ROWS, TILE_COLUMNS = 32, 128
 
 def resample(other: torch.Tensor, out: torch.Tensor, homography: Floats) -> None:
     """Write to `out`, (v, u), the mean of `other`, (row, column), over the image of each pixel."""
-    _resample(other.numpy(), out.numpy(), homography)
+    share(partial(_resample, other.numpy(), out.numpy(), homography), len(out), steps=STEPS * out.numel())
 
 
 def spread(image: torch.Tensor, other: torch.Tensor, homography: Floats, inverse: Floats, reach: int) -> None:
@@ -30,7 +36,9 @@ def spread(image: torch.Tensor, other: torch.Tensor, homography: Floats, inverse
     inverse: the homography back. reach: how far, in pixels, the boxes that reach a point may be centred from
     that point's own image.
     """
-    _spread(image.numpy(), other.numpy(), homography, inverse, reach)
+    call = partial(_spread, image.numpy(), other.numpy(), homography, inverse, reach)
+    n_tiles = -(-other.shape[0] // TILE_ROWS) * -(-other.shape[1] // TILE_COLUMNS)
+    share(call, n_tiles, steps=STEPS * other.numel())
 
 
 @njit(inline="always")
@@ -66,10 +74,10 @@ def _share(center, size, cell):
     return max(overlap, 0.0) / size
 
 
-@njit(parallel=True, error_model="numpy", cache=True)
-def _resample(other, out, homography):
+@compiled
+def _resample(other, out, homography, begin, end):
     n_rows, n_columns = other.shape
-    for v in prange(out.shape[0]):
+    for v in range(begin, end):
         for u in range(out.shape[1]):
             row, column, height, width = _box(homography, float(v), float(u))
             total = 0.0
@@ -86,12 +94,12 @@ def _resample(other, out, homography):
             out[v, u] = total
 
 
-@njit(parallel=True, error_model="numpy", cache=True)
-def _spread(image, other, homography, inverse, reach):
+@compiled
+def _spread(image, other, homography, inverse, reach, begin, end):
     n_v, n_u = image.shape
     n_rows, n_columns = other.shape
-    tiles_down, tiles_across = -(-n_rows // TILE_ROWS), -(-n_columns // TILE_COLUMNS)
-    for tile in prange(tiles_down * tiles_across):
+    tiles_across = -(-n_columns // TILE_COLUMNS)
+    for tile in range(begin, end):
         low, first = tile // tiles_across * TILE_ROWS, tile % tiles_across * TILE_COLUMNS
         high, last = min(low + TILE_ROWS, n_rows), min(first + TILE_COLUMNS, n_columns)
         total = np.zeros((TILE_ROWS, TILE_COLUMNS))
@@ -103,10 +111,10 @@ def _spread(image, other, homography, inverse, reach):
                 for r in range(
                     max(low, math.floor(row - height / 2)), min(high, math.floor(row + height / 2) + 1)
                 ):
-                    share = _share(row, height, r) * image[v, u]
+                    part = _share(row, height, r) * image[v, u]
                     for c in range(
                         max(first, math.floor(column - width / 2)),
                         min(last, math.floor(column + width / 2) + 1),
                     ):
-                        total[r - low, c - first] += share * _share(column, width, c)
+                        total[r - low, c - first] += part * _share(column, width, c)
         other[low:high, first:last] = total[: high - low, : last - first]

@@ -9,14 +9,17 @@ and writes nothing else. More threads get smaller tasks, but every value is summ
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numba
 import numpy as np
 import torch
-from numba import njit, prange
+from numba import njit
 
+from duotomo.kernels.compiled import compiled
 from duotomo.kernels.project.footprint import COLUMNS, ROWS, Bands, Lengths
 from duotomo.kernels.project.lanes import LANES, TILE, combine, turn
+from duotomo.kernels.threads import share
 
 ROW_BLOCK = LANES
 """Target rows per task: one vector of the turned tile."""
@@ -46,7 +49,9 @@ def accumulate(
     bytes_each = target_columns * ROW_BLOCK * target.element_size()
     bytes_kept = min(GROUP_BYTES, GROUP_SHARE * (source.nbytes + target.nbytes) / numba.get_num_threads())
     n_groups = math.ceil(n_targets / max(1, int(bytes_kept / bytes_each)))
-    _accumulate(
+    group = math.ceil(n_targets / n_groups)
+    call = partial(
+        _accumulate,
         samples,
         target.numpy(),
         bands.lines,
@@ -57,8 +62,10 @@ def accumulate(
         add,
         bands.reach(ROWS, n_targets=n_rows),
         bands.reach(COLUMNS, n_targets=target_columns),
-        math.ceil(n_targets / n_groups),
+        group,
     )
+    n_tasks = math.ceil(n_rows / ROW_BLOCK) * math.ceil(n_targets / group)
+    share(call, n_tasks, steps=source.shape[0] * n_targets * n_rows * max(n_columns, target_columns))
 
 
 @njit(inline="always")
@@ -73,7 +80,7 @@ def _cover(low, high, tiny, zero, one, half):
     return (b - a) * (b + a) * (half / sweep) + max(past + one - sweep, zero)
 
 
-@njit(error_model="numpy", fastmath={"contract", "nsz"}, cache=True)
+@njit(error_model="numpy", fastmath={"contract", "nsz"})
 def _band(line, transposed, start, first, weights, before):
     """Fill one axis' band: `first[r]`, and `weights[t, r]` for target `start + r`, sample `first[r] + t`.
 
@@ -108,16 +115,27 @@ def _band(line, transposed, start, first, weights, before):
                 before[r] = cover
 
 
-@njit(parallel=True, error_model="numpy", cache=True)
+@compiled
 def _accumulate(
-    source, target, lines, rows_sq, columns_sq, n_columns, transposed, add, row_taps, column_taps, group
+    source,
+    target,
+    lines,
+    rows_sq,
+    columns_sq,
+    n_columns,
+    transposed,
+    add,
+    row_taps,
+    column_taps,
+    group,
+    begin,
+    end,
 ):
     n_sources, source_rows, stored_columns = source.shape
     n_targets, target_rows, target_columns = target.shape
     flat = source.reshape(-1)
     n_blocks = (target_rows + ROW_BLOCK - 1) // ROW_BLOCK
-    n_groups = (n_targets + group - 1) // group
-    for task in prange(n_blocks * n_groups):
+    for task in range(begin, end):
         row = (task % n_blocks) * ROW_BLOCK
         n_rows = min(ROW_BLOCK, target_rows - row)
         n_first = (task // n_blocks) * group

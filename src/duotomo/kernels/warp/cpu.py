@@ -1,32 +1,36 @@
 """Warping on the CPU, in Numba. See `reference` for what it computes.
 
 Rows of voxels are followed through the map (`rows`), then the volume is read, or written, where they end.
-Writing is a true scatter: each thread owns a slab of the volume and lets only what falls into it arrive, in
+Writing is a true scatter: each task owns a slab of the volume and lets only what falls into it arrive, in
 the order of the voxels, so results do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
-import numba
 import numpy as np
 import torch
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
+from duotomo.kernels.compiled import compiled
+from duotomo.kernels.threads import share
 from duotomo.kernels.warp.corners import LANES
 from duotomo.kernels.warp.cpu_derivatives import differentiate_volume, pull_back_image
 from duotomo.kernels.warp.interpolation import is_far, read_row, read_slopes_row, tap_weights
-from duotomo.kernels.warp.point_map import PointMap
+from duotomo.kernels.warp.point_map import PAD, PointMap
+from duotomo.kernels.warp.reference import spline_weights
 from duotomo.kernels.warp.rows import (
     displacement_jacobian,
     follow_row,
     room,
-    x_table,
 )
 
+STEPS = 3.0
+"""About how long a voxel takes, in ns."""
 SHARE_OF_SUMS = 0.05
 """Memory for partial sums of a lattice's gradient, as a share of the image."""
 
@@ -36,22 +40,23 @@ _Args = tuple[NDArray[Any], NDArray[Any], NDArray[Any], bool, NDArray[Any], NDAr
 def gather(volume: torch.Tensor, out: torch.Tensor, point_map: PointMap, *, cubic: bool) -> None:
     """Write to `out`, (z, y, x), the values of `volume`, (z, y, x), where the voxels of `out` go."""
     args = _arguments(point_map, out)
-    _gather(volume.numpy(), out.numpy(), *args, cubic)
+    call = partial(_gather, volume.numpy(), out.numpy(), *args, cubic)
+    share(call, len(out), steps=STEPS * out.numel())
 
 
 def spread(image: torch.Tensor, volume: torch.Tensor, point_map: PointMap, *, cubic: bool) -> None:
     """Write to `volume` the transpose of `gather` applied to `image`."""
     args = _arguments(point_map, image)
-    # Order is kept for any number of slabs; more than one per thread balances their loads.
-    n_slabs = 2 * numba.get_num_threads() if numba.get_num_threads() > 1 else 1
-    reach = np.ascontiguousarray(_reach_along_z(point_map))
-    _spread(image.numpy(), volume.numpy(), *args, reach, cubic, min(n_slabs, volume.shape[0]))
+    call = partial(_spread, image.numpy(), volume.numpy(), *args, _reach_along_z(point_map), cubic)
+    # Order is kept for any number of slabs. Rows that meet two of them are followed twice: few parts.
+    share(call, len(volume), steps=STEPS * image.numel(), parts=2)
 
 
 def slopes(volume: torch.Tensor, out: torch.Tensor, point_map: PointMap, *, cubic: bool) -> None:
     """Write to `out`, (axis, z, y, x), the slopes of `volume`, per voxel, where the voxels of `out` go."""
     args = _arguments(point_map, out[0])
-    _slopes(volume.numpy(), out.numpy(), *args, cubic)
+    call = partial(_slopes, volume.numpy(), out.numpy(), *args, cubic)
+    share(call, out.shape[1], steps=STEPS * out[0].numel())
 
 
 def differentiate(
@@ -61,7 +66,12 @@ def differentiate(
     args = _arguments(point_map, out)
     d_packed = change.packed(out).numpy()
     moving = np.array([k > 0 or bool(change.matrix_array[0].any()) for k in range(len(args[2]) + 1)])
-    differentiate_volume(volume.numpy(), out.numpy(), *args, change.matrix_array, d_packed, moving, cubic)
+    call = partial(
+        differentiate_volume,
+        *(volume.numpy(), out.numpy(), *args),
+        *(change.matrix_array, d_packed, moving, cubic),
+    )
+    share(call, len(out), steps=2 * STEPS * out.numel())
 
 
 def pull_back(
@@ -74,31 +84,47 @@ def pull_back(
     sums = np.zeros((n_chunks, n_sums))
     d_matrices = np.zeros((n_chunks, len(args[2]) + 1, 3, 4))
     fixed = np.array(point_map.fixed or (False,) * len(d_matrices[0]))
-    pull_back_image(volume.numpy(), image.numpy(), *args, sums, d_matrices, fixed, cubic)
+    call = partial(pull_back_image, volume.numpy(), image.numpy(), *args, sums, d_matrices, fixed, cubic)
+    share(call, n_chunks, steps=2 * STEPS * image.numel())
     total = torch.from_numpy(sums.sum(axis=0))
     return torch.from_numpy(d_matrices.sum(axis=0)), point_map.unpack(total)
 
 
 def positions(out: torch.Tensor, point_map: PointMap) -> None:
     """Write to `out`, (zyx, z, y, x), where the voxels go."""
-    _positions(out.numpy(), *_arguments(point_map, out[0]))
+    call = partial(_positions, out.numpy(), *_arguments(point_map, out[0]))
+    share(call, out.shape[1], steps=STEPS * out[0].numel())
 
 
 def determinants(out: torch.Tensor, point_map: PointMap) -> None:
     """Write to `out`, (z, y, x), the determinant of the map's Jacobian."""
-    _determinants(out.numpy(), *_arguments(point_map, out))
+    call = partial(_determinants, out.numpy(), *_arguments(point_map, out))
+    share(call, len(out), steps=STEPS * out.numel())
 
 
 def _arguments(point_map: PointMap, image: torch.Tensor) -> _Args:
     packed = point_map.packed(image).numpy()
-    layout = point_map.layout
     # Rows are followed in whole vectors; what hangs over is not used.
     n_x = -(-image.shape[-1] // LANES) * LANES
-    first = np.zeros(n_x, dtype=np.uint32)
-    weights = np.zeros((4, n_x), dtype=packed.dtype)
+    table = point_map.kept(("x table", n_x, image.dtype), lambda: _x_table(point_map, n_x, image.dtype))
+    return point_map.matrix_array, packed, point_map.layout, point_map.aligned, *table
+
+
+def _x_table(point_map: PointMap, n_x: int, dtype: torch.dtype) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return, for each voxel of a row, the first control point along x that acts on it, and its weights.
+
+    The former, (x,), is counted in a padded row of the first lattice; the latter are (4, x).
+    """
+    first, weights = np.zeros(n_x, dtype=np.uint32), torch.zeros(4, n_x, dtype=dtype)
     if point_map.aligned:
-        x_table(point_map.matrix_array[0], layout[0, 3], layout[0, 4], first, weights)
-    return point_map.matrix_array, packed, layout, point_map.aligned, first, weights
+        start, step = point_map.matrices[0, 2, 3].to(dtype), point_map.matrices[0, 2, 2].to(dtype)
+        at = start + step * torch.arange(n_x, dtype=dtype)
+        below = at.floor()
+        n_lattice, taps = point_map.layout[0, 3:].tolist()
+        weights[:taps] = spline_weights(at - below, point_map.degrees[0]).T
+        # As `first_point` has it.
+        first[:] = below.clamp(-3, n_lattice - 2 * PAD + 1).numpy() + (PAD - (taps // 2 - 1))
+    return first, weights.numpy()
 
 
 def _reach_along_z(point_map: PointMap) -> NDArray[np.float64]:
@@ -109,22 +135,16 @@ def _reach_along_z(point_map: PointMap) -> NDArray[np.float64]:
     return reach[:1]
 
 
-@njit(error_model="numpy")
-def _gather_plane(volume, out, matrices, packed, layout, aligned, first, weights, cubic, z):
+@compiled
+def _gather(volume, out, matrices, packed, layout, aligned, first, weights, cubic, begin, end):
     contracted, trail = room(len(first), layout, aligned, packed)
     line = np.empty(len(first), packed.dtype)
-    for y in range(out.shape[0]):
-        follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-        read_row(volume, trail[2 * layout.shape[0]], cubic, line)
-        for x in range(out.shape[1]):
-            out[y, x] = line[x]
-
-
-@njit(parallel=True, error_model="numpy", cache=True)
-def _gather(volume, out, matrices, packed, layout, aligned, first, weights, cubic):
-    # Planes are functions of their own throughout: Numba optimises them better than the body of a prange.
-    for z in prange(out.shape[0]):
-        _gather_plane(volume, out[z], matrices, packed, layout, aligned, first, weights, cubic, z)
+    for z in range(begin, end):
+        for y in range(out.shape[1]):
+            follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
+            read_row(volume, trail[2 * layout.shape[0]], cubic, line)
+            for x in range(out.shape[2]):
+                out[z, y, x] = line[x]
 
 
 @njit(inline="always")
@@ -150,8 +170,8 @@ def _row_misses(matrices, n_x, z, y, reach, low, high, margin):
     return highest < low or lowest > high
 
 
-@njit(error_model="numpy")
-def _spread_slab(image, volume, matrices, packed, layout, aligned, first, weights, reach, cubic, low, high):
+@compiled
+def _spread(image, volume, matrices, packed, layout, aligned, first, weights, reach, cubic, low, high):
     n_z, n_y, n_x = volume.shape
     flat = volume.reshape(-1)
     kind = volume.dtype.type
@@ -209,76 +229,51 @@ def _spread_slab(image, volume, matrices, packed, layout, aligned, first, weight
                                 volume[to_z, to_y, to_x] += share * w_x[k]
 
 
-@njit(parallel=True, error_model="numpy", cache=True)
-def _spread(image, volume, matrices, packed, layout, aligned, first, weights, reach, cubic, n_slabs):
-    n_z = volume.shape[0]
-    for slab in prange(n_slabs):
-        low, high = slab * n_z // n_slabs, (slab + 1) * n_z // n_slabs
-        _spread_slab(
-            image, volume, matrices, packed, layout, aligned, first, weights, reach, cubic, low, high
-        )
-
-
-@njit(error_model="numpy")
-def _slopes_plane(volume, out, matrices, packed, layout, aligned, first, weights, cubic, z):
+@compiled
+def _slopes(volume, out, matrices, packed, layout, aligned, first, weights, cubic, begin, end):
     contracted, trail = room(len(first), layout, aligned, packed)
     lines = np.empty((3, len(first)), packed.dtype)
-    for y in range(out.shape[2]):
-        follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-        read_slopes_row(volume, trail[2 * layout.shape[0]], cubic, lines)
-        for axis in range(3):
-            for x in range(out.shape[3]):
-                out[axis, z, y, x] = lines[axis, x]
+    for z in range(begin, end):
+        for y in range(out.shape[2]):
+            follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
+            read_slopes_row(volume, trail[2 * layout.shape[0]], cubic, lines)
+            for axis in range(3):
+                for x in range(out.shape[3]):
+                    out[axis, z, y, x] = lines[axis, x]
 
 
-@njit(parallel=True, error_model="numpy", cache=True)
-def _slopes(volume, out, matrices, packed, layout, aligned, first, weights, cubic):
-    for z in prange(out.shape[1]):
-        _slopes_plane(volume, out, matrices, packed, layout, aligned, first, weights, cubic, z)
-
-
-@njit(error_model="numpy")
-def _positions_plane(out, matrices, packed, layout, aligned, first, weights, z):
+@compiled
+def _positions(out, matrices, packed, layout, aligned, first, weights, begin, end):
     contracted, trail = room(len(first), layout, aligned, packed)
-    end = trail[2 * layout.shape[0]]
-    for y in range(out.shape[2]):
-        follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-        for c in range(3):
-            for x in range(out.shape[3]):
-                out[c, z, y, x] = end[c, x]
+    places = trail[2 * layout.shape[0]]
+    for z in range(begin, end):
+        for y in range(out.shape[2]):
+            follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
+            for c in range(3):
+                for x in range(out.shape[3]):
+                    out[c, z, y, x] = places[c, x]
 
 
-@njit(parallel=True, error_model="numpy", cache=True)
-def _positions(out, matrices, packed, layout, aligned, first, weights):
-    for z in prange(out.shape[1]):
-        _positions_plane(out, matrices, packed, layout, aligned, first, weights, z)
-
-
-@njit(error_model="numpy")
-def _determinants_plane(out, matrices, packed, layout, aligned, first, weights, z):
+@compiled
+def _determinants(out, matrices, packed, layout, aligned, first, weights, begin, end):
     contracted, trail = room(len(first), layout, aligned, packed)
     inner = np.zeros((3, 3), packed.dtype)
     # The determinant of a product is the product of the determinants.
     outer = 1.0
     for k in range(layout.shape[0] + 1):
         outer *= _determinant(matrices[k])
-    for y in range(out.shape[0]):
-        follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-        for x in range(out.shape[1]):
-            total = outer
-            for k in range(layout.shape[0]):
-                at = trail[2 * k]
-                displacement_jacobian(packed, layout[k], at[0, x], at[1, x], at[2, x], inner)
-                for c in range(3):
-                    inner[c, c] += 1
-                total *= _determinant(inner)
-            out[y, x] = total
-
-
-@njit(parallel=True, error_model="numpy", cache=True)
-def _determinants(out, matrices, packed, layout, aligned, first, weights):
-    for z in prange(out.shape[0]):
-        _determinants_plane(out[z], matrices, packed, layout, aligned, first, weights, z)
+    for z in range(begin, end):
+        for y in range(out.shape[1]):
+            follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
+            for x in range(out.shape[2]):
+                total = outer
+                for k in range(layout.shape[0]):
+                    at = trail[2 * k]
+                    displacement_jacobian(packed, layout[k], at[0, x], at[1, x], at[2, x], inner)
+                    for c in range(3):
+                        inner[c, c] += 1
+                    total *= _determinant(inner)
+                out[z, y, x] = total
 
 
 @njit(inline="always")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
+from duotomo.kernels.compiled import compiled
 from duotomo.kernels.warp.interpolation import read_slopes_row
 from duotomo.kernels.warp.rows import (
     apply_matrix,
@@ -19,127 +20,113 @@ from duotomo.kernels.warp.rows import (
 )
 
 
-@njit(error_model="numpy")
-def _differentiate_plane(
-    volume, out, matrices, packed, layout, aligned, first, weights, d_matrices, d_packed, moving, cubic, z
+@compiled
+def differentiate_volume(
+    volume,
+    out,
+    matrices,
+    packed,
+    layout,
+    aligned,
+    first,
+    weights,
+    d_matrices,
+    d_packed,
+    moving,
+    cubic,
+    begin,
+    end,
 ):
+    """Write the derivative of planes begin to end."""
     last, n_x = layout.shape[0], len(first)
     contracted, trail = room(n_x, layout, aligned, packed)
     index, change, turned, slopes = _four_rows(n_x, packed)
     jacobian = np.zeros((3, 3), packed.dtype)
-    for y in range(out.shape[0]):
-        follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
-        _fill_index(index, z, y)
-        apply_matrix(d_matrices[0], index, change)
-        for k in range(last):
-            at = trail[2 * k]
-            lattice_row(d_packed, layout[k], at, aligned and k == 0, first, weights, contracted, turned)
-            if moving[k]:
-                # d(l + u(l)) = dl + du + u'(l) dl
-                for x in range(n_x):
-                    displacement_jacobian(packed, layout[k], at[0, x], at[1, x], at[2, x], jacobian)
-                    for c in range(3):
-                        turned[c, x] += change[c, x]
-                        for i in range(3):
-                            turned[c, x] += jacobian[c, i] * change[i, x]
-            apply_matrix(d_matrices[k + 1], trail[2 * k + 1], change)
-            for c in range(3):
-                for i in range(3):
-                    factor = packed.dtype.type(matrices[k + 1, c, i])
+    for z in range(begin, end):
+        for y in range(out.shape[1]):
+            follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
+            _fill_index(index, z, y)
+            apply_matrix(d_matrices[0], index, change)
+            for k in range(last):
+                at = trail[2 * k]
+                lattice_row(d_packed, layout[k], at, aligned and k == 0, first, weights, contracted, turned)
+                if moving[k]:
+                    # d(l + u(l)) = dl + du + u'(l) dl
                     for x in range(n_x):
-                        change[c, x] += factor * turned[i, x]
-        read_slopes_row(volume, trail[2 * last], cubic, slopes)
-        for x in range(out.shape[1]):
-            total = slopes[0, x] * change[0, x] + slopes[1, x] * change[1, x]
-            out[y, x] = total + slopes[2, x] * change[2, x]
+                        displacement_jacobian(packed, layout[k], at[0, x], at[1, x], at[2, x], jacobian)
+                        for c in range(3):
+                            turned[c, x] += change[c, x]
+                            for i in range(3):
+                                turned[c, x] += jacobian[c, i] * change[i, x]
+                apply_matrix(d_matrices[k + 1], trail[2 * k + 1], change)
+                for c in range(3):
+                    for i in range(3):
+                        factor = packed.dtype.type(matrices[k + 1, c, i])
+                        for x in range(n_x):
+                            change[c, x] += factor * turned[i, x]
+            read_slopes_row(volume, trail[2 * last], cubic, slopes)
+            for x in range(out.shape[2]):
+                total = slopes[0, x] * change[0, x] + slopes[1, x] * change[1, x]
+                out[z, y, x] = total + slopes[2, x] * change[2, x]
 
 
-@njit(parallel=True, error_model="numpy", cache=True)
-def differentiate_volume(
-    volume, out, matrices, packed, layout, aligned, first, weights, d_matrices, d_packed, moving, cubic
+@compiled
+def pull_back_image(
+    volume,
+    image,
+    matrices,
+    packed,
+    layout,
+    aligned,
+    first,
+    weights,
+    all_sums,
+    all_d_matrices,
+    fixed,
+    cubic,
+    begin,
+    end,
 ):
-    for z in prange(out.shape[0]):
-        _differentiate_plane(
-            volume,
-            out[z],
-            matrices,
-            packed,
-            layout,
-            aligned,
-            first,
-            weights,
-            d_matrices,
-            d_packed,
-            moving,
-            cubic,
-            z,
-        )
-
-
-@njit(error_model="numpy")
-def _pull_planes(
-    volume, image, matrices, packed, layout, aligned, first, weights, sums, d_matrices, fixed, cubic, begin
-):
+    """Add up the gradients of chunks begin to end, each of them apart."""
+    n_z, n_chunks = image.shape[0], len(all_sums)
     last, n_x = layout.shape[0], len(first)
     contracted, trail = room(n_x, layout, aligned, packed)
     gathered = np.zeros(contracted.shape)
     index, pull, turned, _ = _four_rows(n_x, packed)
     jacobian = np.zeros((3, 3), packed.dtype)
-    for z in range(image.shape[0]):
-        for y in range(image.shape[1]):
-            follow_row(matrices, packed, layout, aligned, first, weights, contracted, begin + z, y, trail)
-            read_slopes_row(volume, trail[2 * last], cubic, pull)
-            line = image[z, y]
-            for c in range(3):
-                for x in range(len(line)):
-                    pull[c, x] *= line[x]
-                pull[c, len(line) :] = 0
-            # Backwards through the map: pull is the gradient in the places after stage k.
-            for k in range(last, -1, -1):
-                if not fixed[k]:
+    for chunk in range(begin, end):
+        sums, d_matrices = all_sums[chunk], all_d_matrices[chunk]
+        for z in range(chunk * n_z // n_chunks, (chunk + 1) * n_z // n_chunks):
+            for y in range(image.shape[1]):
+                follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail)
+                read_slopes_row(volume, trail[2 * last], cubic, pull)
+                line = image[z, y]
+                for c in range(3):
+                    for x in range(len(line)):
+                        pull[c, x] *= line[x]
+                    pull[c, len(line) :] = 0
+                # Backwards through the map: pull is the gradient in the places after stage k.
+                for k in range(last, -1, -1):
+                    if not fixed[k]:
+                        if k == 0:
+                            _fill_index(index, z, y)
+                        _add_products(pull, trail[2 * k - 1] if k > 0 else index, d_matrices[k])
                     if k == 0:
-                        _fill_index(index, begin + z, y)
-                    _add_products(pull, trail[2 * k - 1] if k > 0 else index, d_matrices[k])
-                if k == 0:
-                    break
-                _transpose_matrix(matrices[k], pull, turned)
-                at = trail[2 * k - 2]
-                if aligned and k == 1:
-                    _add_aligned(sums, layout[0], at, first, weights, turned, gathered)
-                else:
-                    _add_row(sums, layout[k - 1], at, turned)
-                if k == 1 and fixed[0]:
-                    break
-                for x in range(n_x):
-                    displacement_jacobian(packed, layout[k - 1], at[0, x], at[1, x], at[2, x], jacobian)
-                    for i in range(3):
-                        pull[i, x] = turned[i, x]
-                        for c in range(3):
-                            pull[i, x] += jacobian[c, i] * turned[c, x]
-
-
-@njit(parallel=True, error_model="numpy", cache=True)
-def pull_back_image(
-    volume, image, matrices, packed, layout, aligned, first, weights, sums, d_matrices, fixed, cubic
-):
-    n_z, n_chunks = image.shape[0], sums.shape[0]
-    for chunk in prange(n_chunks):
-        begin, end = chunk * n_z // n_chunks, (chunk + 1) * n_z // n_chunks
-        _pull_planes(
-            volume,
-            image[begin:end],
-            matrices,
-            packed,
-            layout,
-            aligned,
-            first,
-            weights,
-            sums[chunk],
-            d_matrices[chunk],
-            fixed,
-            cubic,
-            begin,
-        )
+                        break
+                    _transpose_matrix(matrices[k], pull, turned)
+                    at = trail[2 * k - 2]
+                    if aligned and k == 1:
+                        _add_aligned(sums, layout[0], at, first, weights, turned, gathered)
+                    else:
+                        _add_row(sums, layout[k - 1], at, turned)
+                    if k == 1 and fixed[0]:
+                        break
+                    for x in range(n_x):
+                        displacement_jacobian(packed, layout[k - 1], at[0, x], at[1, x], at[2, x], jacobian)
+                        for i in range(3):
+                            pull[i, x] = turned[i, x]
+                            for c in range(3):
+                                pull[i, x] += jacobian[c, i] * turned[c, x]
 
 
 @njit

@@ -50,22 +50,6 @@ def first_point(below, n, taps):
     return min(max(below, -3), n - 2 * PAD + 1) + PAD - (taps // 2 - 1)
 
 
-@njit
-def x_table(matrix, n_lattice, taps, first, weights):
-    """Fill, for each voxel of a row, the first control point along x that acts on it, and its weights.
-
-    first: (x,), counted in a padded row of the lattice. weights: (4, x).
-    """
-    kind = weights.dtype.type
-    for x in range(len(first)):
-        at = kind(matrix[2, 3]) + kind(matrix[2, 2]) * kind(x)
-        below = math.floor(at)
-        w = spline_weights(at - kind(below), taps)
-        for i in range(4):
-            weights[i, x] = w[i]
-        first[x] = first_point(below, n_lattice, taps)
-
-
 @njit(inline="always")
 def start_row(matrix, z, y, p):
     """Write `M_0 (z, y, x, 1)` for all x to p, (3, x)."""
