@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 MOST_VIEWS = 4096
 """A file or folder with more is not one scan."""
 
-NO_ORIENTATION = f"No {title('PatientOrientation')}"
+NO_ORIENTATION = "No Patient Orientation (0020,0020)"
 """How the warning begins that the file does not say how the breast lies."""
 
 _FACTS = {
