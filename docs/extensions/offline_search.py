@@ -1,8 +1,7 @@
 """Search that works from disk, where browsers start no workers and fetch no files.
 
-Material's `offline` plugin writes the index as a script. What stands in for workers comes from npm, at
-the version that `offline/package-lock.json` names, and becomes part of the site; nothing is fetched from
-elsewhere.
+Material's `offline` plugin writes the index as a script. The shim that stands in for workers comes from
+npm, at the version that `offline/package-lock.json` names, and becomes part of the site.
 """
 
 from __future__ import annotations

@@ -45,12 +45,20 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_page(save(tmp_path_factory.mktemp("measured"), made, settings=settings))
 
 
+@pytest.fixture(scope="module")
+def opened(driver: Any, path: Path) -> Page:
+    return Page(driver, path)
+
+
 @pytest.fixture
-def page(driver: Any, path: Path) -> Page:
-    page = Page(driver, path)
-    page.key("c")
-    to_slice(page, LANDMARK[0])
-    return page
+def page(opened: Page) -> Page:
+    """Return the page as it was opened, but for the crosshair, whose colour would be taken for tissue."""
+    opened.key("r")
+    opened.script("document.querySelector(\".measures [aria-label='Remove all measurements']\").click()")
+    opened.set("Second picture", "visit_2_registered")
+    opened.key("c")
+    to_slice(opened, LANDMARK[0])
+    return opened
 
 
 def downloaded(page: Page, folder: Path, name: str, button: str) -> bytes:

@@ -1,13 +1,11 @@
 // The panels, and what follows from each change of the state.
 
-import { type Colours, drawColourBar, drawEdges, drawLabel, drawScale } from './annotation'
 import { Arranged } from './arranged'
-import { circlesOn, drawCircles, drawHatch, drawScores, listed } from './change'
+import { listed } from './change'
 import type { Deformation, PageData, Picture } from './data'
 import { Frame } from './frame'
-import { drawMarks } from './measure_draw'
-import { drawOver } from './overlay'
-import { DIVERGING, GREY, Panel, stopsOf } from './panel'
+import { drawLayers } from './layers'
+import { DIVERGING, GREY, Panel } from './panel'
 import { readout } from './readout'
 import { slicesIn } from './slab'
 import { type State, Store, shownAlone } from './state'
@@ -168,6 +166,11 @@ export class Viewer {
     return this.second && this.store.state.masked ? this.arranged.hidden(this.second) : null
   }
 
+  /** Why nothing is said of a change, in the frame's order; 0 where something is. */
+  silent(): Int16Array | null {
+    return this.arranged.silent()
+  }
+
   /** Whether the difference can be left out anywhere. */
   get canHide(): boolean {
     return this.panels.length > 1 && (this.data.change !== null || this.hasGaps)
@@ -186,7 +189,8 @@ export class Viewer {
     return this.linesOf(panel).filter(Boolean).join(', ')
   }
 
-  private linesOf(panel: Panel): [string, string] {
+  /** Its title, and the breast or nothing. */
+  linesOf(panel: Panel): [string, string] {
     if (panel.role === 'difference') return [`${this.first.title.replace(' (reference)', '')} \u2212 ${this.second?.title}`, this.first.breast]
     const { title, breast } = (panel.role === 'prior' ? this.second : null) ?? this.first
     return [title, breast]
@@ -233,51 +237,12 @@ export class Viewer {
       panel.chosen = (panel.role === 'prior' ? state.second : state.first) ?? ''
       panel.name = this.titleOf(panel)
       panel.draw(at, state.zoom, state.middle)
-      this.drawOver(panel, state)
+      drawLayers(this, panel)
       const [x, y] = panel.view.toCanvas(at[0], at[1])
       panel.element.dataset.crosshair = `${x.toFixed(1)} ${y.toFixed(1)}`
       panel.element.dataset.slice = String(this.frame.sliceOf(state.point))
       panel.readout = readout(this, panel, at)
     })
-  }
-
-  private drawOver(panel: Panel, state: State): void {
-    const pen = panel.over.getContext('2d')
-    if (!pen) return
-    const { view } = panel
-    pen.clearRect(0, 0, panel.over.width, panel.over.height)
-    // What is known of the motion and of changes is known in the reference frame.
-    const registered = panel.role !== 'prior' || this.second?.registered !== false
-    const deformation = panel.role === 'difference' || !registered ? undefined : this.deformation()
-    drawOver(pen, view, this.frame, state, deformation, () => this.drawChange(pen, panel, state, registered))
-    drawMarks(pen, this, panel)
-    drawEdges(pen, view, this.frame, this.data.letters)
-    drawScale(pen, view, this.frame)
-    drawColourBar(pen, view, this.coloursOf(panel))
-    drawLabel(pen, this.linesOf(panel))
-  }
-
-  private coloursOf(panel: Panel): Colours {
-    const { low, high, spread } = this.store.state
-    const ends = panel.role === 'difference' ? { low: -spread, high: spread } : { low, high }
-    return { stops: stopsOf(panel.colours), ...ends, unit: this.data.unit }
-  }
-
-  private drawChange(pen: CanvasRenderingContext2D, panel: Panel, state: State, registered: boolean): void {
-    const { change } = this.data
-    const { view } = panel
-    const slice = this.frame.sliceOf(state.point)
-    const hidden = panel.role === 'difference' ? this.hidden() : null
-    const silent = hidden ?? (state.scores && registered ? this.arranged.silent() : null)
-    if (silent) drawHatch(pen, view, this.frame, silent, slice)
-    if (!change || !registered) return
-    if (state.scores) drawScores(pen, view, this.frame, change, state)
-    const eye = this.frame.toPicture(state.point)[2]
-    const circles = state.circles ? circlesOn(view, this.frame, listed(change, state.threshold), eye) : []
-    drawCircles(pen, circles, state.finding)
-    panel.element.dataset.circles = circles
-      .map(({ finding, x, y, radius }) => `${finding.number} ${x.toFixed(1)} ${y.toFixed(1)} ${radius.toFixed(1)}`)
-      .join('; ')
   }
 
   /** Whether the pictures are larger below each other than side by side. */
