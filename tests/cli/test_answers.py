@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import duotomo.methods
 from duotomo import methods
 from duotomo.cli._options import Computing
 from duotomo.cli._run import Run
@@ -29,7 +28,7 @@ def judged(*names: str) -> Trust:
 
 
 def test_every_check_has_a_remedy() -> None:
-    folder = Path(duotomo.methods.__file__).parent
+    folder = Path(methods.__file__).parent
     trees = [ast.parse((folder / name).read_text()) for name in ("input_checks.py", "trust.py")]
     calls = [
         node
