@@ -137,3 +137,23 @@ sitk.ReadImage(path)
     assert "WARNING:SimpleITK" in done.stdout
     assert "unexpected scales in sform" in done.stdout
     assert done.stderr == ""
+
+
+def test_compiling_is_said_once(tmp_path: Path) -> None:
+    """In another process, whose cache of compiled loops is empty."""
+    script = """
+import click, sys
+from numba import njit
+from duotomo.cli._compiling import WORDS, announce_compiling
+
+@click.command()
+def command():
+    announce_compiling(lambda text: print("said", text == WORDS))
+    one, two = njit(lambda x: x + 1), njit(lambda x: x + 2)
+    assert (one(1), two(1)) == (2, 3)
+
+command.main([], standalone_mode=False)
+assert njit(lambda x: x + 3)(1) == 4
+"""
+    done = python(script)
+    assert done.stdout == "said True\n", done.stderr

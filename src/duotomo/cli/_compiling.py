@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 from numba.core import event
-
-from duotomo.cli._options import Talk
 
 WORDS = (
     "Compiling the loops for this processor: a minute or two, and once. Later runs find them ready, until "
@@ -16,24 +16,24 @@ WORDS = (
 class _Announcement(event.Listener):
     """Says it when the first loop is compiled; nothing where all of them are found ready."""
 
-    def __init__(self, talk: Talk) -> None:
-        self._talk, self._said = talk, False
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self._said = say, False
 
     def on_start(self, event: event.Event) -> None:
         if not self._said:
             self._said = True
-            self._talk.progress(WORDS)
+            self._say(WORDS)
 
     def on_end(self, event: event.Event) -> None:
         """The time that is left says enough."""
 
 
-def announce_compiling(talk: Talk) -> None:
+def announce_compiling(say: Callable[[str], None]) -> None:
     """Say it, once, if loops are compiled while the current command runs."""
     context = click.get_current_context(silent=True)
     if context is None:
         # No command runs, but somebody who calls its parts.
         return
-    listener = _Announcement(talk)
+    listener = _Announcement(say)
     event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
     context.call_on_close(lambda: event.unregister("numba:compile", listener))  # type: ignore[no-untyped-call]

@@ -108,7 +108,7 @@ class Run:
             name, available = torch.cuda.get_device_name(), available_bytes(self.device)
             if needed > available:
                 self.device = "cpu"
-                announce_compiling(self._talk)
+                announce_compiling(self._talk.progress)
                 words = (
                     f"cpu: the run needs {needed / GB:.3g} GB, and {name} has {available / GB:.3g} GB left"
                 )
@@ -213,7 +213,7 @@ class Run:
         lines = quality_checks(
             {"status": result.status.value, "reason": result.reason, "quality": quality},
         )
-        quality = {**quality, "checks": [line.to_dict() for line in lines]}
+        quality = self._with_options({**quality, "checks": [line.to_dict() for line in lines]})
         for name, text in _summary(result, quality):
             talk.say(f"{name:<24}{text}")
         if change is not None:
@@ -239,6 +239,17 @@ class Run:
         )
         talk.wrote(written)
         return self._conclude(result, quality, checkpoint, change)
+
+    def _with_options(self, quality: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is known of a result, with options in remedies where the library has parameters."""
+
+        def told(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+            return [{**row, "remedy": as_options(row["remedy"], self._context)} for row in rows]
+
+        said = {**quality, "checks": told(quality["checks"])}
+        if trust := quality.get("trust"):
+            said["trust"] = {**trust, "checks": told(trust["checks"])}
+        return said
 
     def _conclude(
         self,
@@ -280,7 +291,7 @@ class Run:
         reason = f"The run did not converge: {result.reason}" if failed and not trust else trust["reason"]
         self._talk.warn(f"Warning: do not trust this result. {reason}", red=True)
         for remedy in _remedies(quality):
-            self._talk.warn(f"  What to do: {as_options(remedy, self._context)}", red=True)
+            self._talk.warn(f"  What to do: {remedy}", red=True)
         return NOT_TRUSTED
 
     def _named(

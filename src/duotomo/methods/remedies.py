@@ -7,24 +7,24 @@ from collections.abc import Mapping
 REMEDIES: Mapping[str, str] = {
     "breast in the views": "Choose projections of an exposed breast; `duotomo info` says what a file holds.",
     "missing views": "Export the scan again with all of its views, or take a scan that has them.",
-    "saturation": "Export the projections unclipped, and say from which count on a pixel is dead, with "
-    "--saturation.",
+    "saturation": "Export the projections unclipped, and say from which count on a pixel is dead: "
+    "`saturation`.",
     "order of views": "Put views and geometry in one order; `duotomo info` lists the angles as understood.",
-    "views together": "Give the geometry that the machine had in this scan, with --geometry.",
-    "place of the breast": "Give the geometry of this scan with --geometry, and check --thickness and --gap.",
+    "views together": "Give the geometry that the machine had in this scan: `geometry`.",
+    "place of the breast": "Give the geometry of this scan, `geometry`; check `thickness_mm` and `gap_mm`.",
     "range of angles": "Use a scan with more views: this one does not show the depth of anything.",
     "number of views": "Export the shorter scan again with all of its views.",
-    "geometry of the machine": "Give the right geometry of both visits with --geometry, once for each.",
-    "convergence": "If the steps ran out, allow more of them with --steps; if not, use larger voxels or a "
+    "geometry of the machine": "Give the right geometry of both visits, once for each: `geometry`.",
+    "convergence": "If the steps ran out, allow more of them: `steps`. If not, use larger voxels or a "
     "transform with less freedom.",
     "folding": "Check that both visits show the same breast; then use control points farther apart, such as "
-    "--transform bspline:40mm, or --transform affine.",
-    "change of volume": "Check that both visits show the same breast and that --thickness is right for each.",
+    "`transform='bspline:40mm'`, or none, `transform='affine'`.",
+    "change of volume": "Check that both visits show the same breast, and `thickness_mm` of each.",
     "explained rays": "Check that both visits show the same breast; then give the transform more freedom, "
-    "such as --transform bspline:25mm, or take smaller voxels.",
+    "such as `transform='bspline:25mm'`, or take smaller voxels.",
     "held-back rays": "Check that both visits show the same breast and that both geometries are right; until "
     "then use the volume of the reference visit alone, visit_1.",
     "reference visit": "Use the volume of the reference visit alone, visit_1, in place of the joint one.",
-    "structure inside": "Check that both visits show the same breast, the same side; register nothing else.",
+    "structure inside": "Check that both visits show the same breast, the same side.",
 }
-"""By the name of the check."""
+"""By the name of the check. Parameters of the commands stand in backticks."""

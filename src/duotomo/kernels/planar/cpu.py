@@ -43,17 +43,18 @@ def spread(image: torch.Tensor, other: torch.Tensor, homography: Floats, inverse
 
 @njit(inline="always")
 def _box(homography, v, u):
+    """Low and high ends of a pixel's box, and one over its area. Divisions are what costs: there are two."""
     a = homography[0, 0] * v + homography[0, 1] * u + homography[0, 2]
     b = homography[1, 0] * v + homography[1, 1] * u + homography[1, 2]
-    c = homography[2, 0] * v + homography[2, 1] * u + homography[2, 2]
-    row, column = a / c, b / c
-    height = (
+    scale = 1.0 / (homography[2, 0] * v + homography[2, 1] * u + homography[2, 2])
+    row, column, half = a * scale, b * scale, abs(scale) / 2
+    down = half * (
         abs(homography[0, 0] - row * homography[2, 0]) + abs(homography[0, 1] - row * homography[2, 1])
-    ) / abs(c)
-    width = (
+    )
+    across = half * (
         abs(homography[1, 0] - column * homography[2, 0]) + abs(homography[1, 1] - column * homography[2, 1])
-    ) / abs(c)
-    return row, column, height, width
+    )
+    return row - down, row + down, column - across, column + across, 1.0 / (4 * down * across)
 
 
 @njit(inline="always")
@@ -69,9 +70,8 @@ def _seen(inverse, low, high, first, last, axis):
 
 
 @njit(inline="always")
-def _share(center, size, cell):
-    overlap = min(center + size / 2, cell + 1.0) - max(center - size / 2, float(cell))
-    return max(overlap, 0.0) / size
+def _overlap(low, high, cell):
+    return max(min(high, cell + 1.0) - max(low, float(cell)), 0.0)
 
 
 @compiled
@@ -79,19 +79,14 @@ def _resample(other, out, homography, begin, end):
     n_rows, n_columns = other.shape
     for v in range(begin, end):
         for u in range(out.shape[1]):
-            row, column, height, width = _box(homography, float(v), float(u))
+            bottom, top, left, right, density = _box(homography, float(v), float(u))
             total = 0.0
-            for r in range(
-                max(0, math.floor(row - height / 2)), min(n_rows, math.floor(row + height / 2) + 1)
-            ):
+            for r in range(max(0, math.floor(bottom)), min(n_rows, math.floor(top) + 1)):
                 inner = 0.0
-                for c in range(
-                    max(0, math.floor(column - width / 2)),
-                    min(n_columns, math.floor(column + width / 2) + 1),
-                ):
-                    inner += _share(column, width, c) * other[r, c]
-                total += _share(row, height, r) * inner
-            out[v, u] = total
+                for c in range(max(0, math.floor(left)), min(n_columns, math.floor(right) + 1)):
+                    inner += _overlap(left, right, c) * other[r, c]
+                total += _overlap(bottom, top, r) * inner
+            out[v, u] = density * total
 
 
 @compiled
@@ -107,14 +102,9 @@ def _spread(image, other, homography, inverse, reach, begin, end):
         u_low, u_high = _seen(inverse, float(low), float(high), float(first), float(last), 1)
         for v in range(max(0, math.floor(v_low) - reach), min(n_v, math.ceil(v_high) + reach + 1)):
             for u in range(max(0, math.floor(u_low) - reach), min(n_u, math.ceil(u_high) + reach + 1)):
-                row, column, height, width = _box(homography, float(v), float(u))
-                for r in range(
-                    max(low, math.floor(row - height / 2)), min(high, math.floor(row + height / 2) + 1)
-                ):
-                    part = _share(row, height, r) * image[v, u]
-                    for c in range(
-                        max(first, math.floor(column - width / 2)),
-                        min(last, math.floor(column + width / 2) + 1),
-                    ):
-                        total[r - low, c - first] += part * _share(column, width, c)
+                bottom, top, left, right, density = _box(homography, float(v), float(u))
+                for r in range(max(low, math.floor(bottom)), min(high, math.floor(top) + 1)):
+                    part = _overlap(bottom, top, r) * density * image[v, u]
+                    for c in range(max(first, math.floor(left)), min(last, math.floor(right) + 1)):
+                        total[r - low, c - first] += part * _overlap(left, right, c)
         other[low:high, first:last] = total[: high - low, : last - first]
