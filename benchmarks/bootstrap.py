@@ -174,7 +174,6 @@ def run(out: Path, name: str, draws: range) -> None:
     """Make the case and its draws, but for those that are there."""
     case = CASES[name]
     out.mkdir(parents=True, exist_ok=True)
-    missing = [seed for seed in draws if not _draw_path(out, seed).exists()]
     # What draws start from is solved longer: all scatter about it.
     redrawn = Redrawn.of(*start(case), n_steps=4 * case.n_steps)
     drawing = replace(redrawn, n_steps=case.n_steps)
@@ -190,7 +189,9 @@ def run(out: Path, name: str, draws: range) -> None:
                 "still_covariance": covariance_at(case, redrawn, still),
             },
         )
-    for seed in missing:
+    for seed in draws:
+        if _draw_path(out, seed).exists():
+            continue
         began = time.perf_counter()
         block = drawing.solved(seed)
         write(_draw_path(out, seed), {"params": block.params[0].numpy(), "status": block.status.value})
@@ -206,6 +207,8 @@ def judge(out: Path, name: str) -> dict[str, Any]:
     with np.load(out / "base.npz") as file:
         base = dict(file)
     found = [np.load(path) for path in sorted(out.glob("draw_*.npz"))]
+    if len(found) <= 2 * MOST_DIRECTIONS:
+        raise SystemExit(f"judge: expected more than {2 * MOST_DIRECTIONS} draws; got {len(found)}. Run more.")
     drawn = np.stack([file["params"] for file in found])
     ended = float(np.mean([str(file["status"]) == Status.CONVERGED.value for file in found]))
     transform, points = CASES[name].model(CASES[name].grid), points_mm()
