@@ -66,8 +66,8 @@ PARABOLAS = Priors(total_variation=1000.0, smoothing=30.0, nonnegativity=0.0, le
 SIGMA = 0.0005
 """Of the line integrals, whose largest is about 1."""
 
-MOST_DIRECTIONS = 40
-"""Of many parameters, whose draws are whitened: the least determined at the points, a tenth of the draws."""
+PER_DIRECTION, FEWEST = 10, 20
+"""Draws for each direction that is whitened, those that points move by most; and draws at least."""
 
 N_SIMULATED = 2000
 """Wishart matrices that the range of the eigenvalues is taken from."""
@@ -207,8 +207,8 @@ def judge(out: Path, name: str) -> dict[str, Any]:
     with np.load(out / "base.npz") as file:
         base = dict(file)
     found = [np.load(path) for path in sorted(out.glob("draw_*.npz"))]
-    if len(found) <= 2 * MOST_DIRECTIONS:
-        raise SystemExit(f"judge: expected more than {2 * MOST_DIRECTIONS} draws; got {len(found)}. Run more.")
+    if len(found) < FEWEST:
+        raise SystemExit(f"judge: expected at least {FEWEST} draws; got {len(found)}. Run more.")
     drawn = np.stack([file["params"] for file in found])
     ended = float(np.mean([str(file["status"]) == Status.CONVERGED.value for file in found]))
     transform, points = CASES[name].model(CASES[name].grid), points_mm()
@@ -237,7 +237,7 @@ def compared(drawn: Array, covariance: Array, slopes: Array) -> dict[str, Any]:
         covariance + 1e-14 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     )
     _, sizes, axes = np.linalg.svd(slopes.reshape(-1, slopes.shape[-1]) @ half, full_matrices=False)
-    k = min(MOST_DIRECTIONS, int((sizes > 1e-6 * sizes[0]).sum()))
+    k = min(n // PER_DIRECTION, int((sizes > 1e-6 * sizes[0]).sum()))
     white = np.linalg.solve(half, centered.T).T @ axes[:k].T
     return {
         "points": {

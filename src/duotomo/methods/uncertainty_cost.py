@@ -24,7 +24,7 @@ PER_PARAM = 45
 PER_MODE = 60
 """The same of a direction of many parameters."""
 
-OF_STEP = {"few": 0.5, "many": 0.5}
+OF_STEP = {"few": 0.8, "many": 0.3}
 """What an application in a solve takes, of one in a step of a run on the same level: a step also pulls
 gradients back to the parameters, and combines the steps that it remembers; a batch of solves shares calls."""
 
@@ -68,8 +68,8 @@ def uncertainty_cost(study: Study, settings: Settings, result: Result) -> Uncert
 
     Few parameters need about 45 applications each, at the resolution of the result. Control points need
     about 500 solves of 60 applications, on voxels that are twice as large. What one takes, the steps of the
-    run on that level tell, or those on the finest, and the number of voxels. Applications alone do not: at
-    small sizes one on a coarse level takes more than its share of the voxels.
+    run on that level tell, or on the nearest, and the number of voxels. Applications alone do not: at small
+    sizes one on a coarse level takes more than its share of the voxels.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def most_uncertainty_bytes(study: Study, settings: Settings) -> int:
 def _seconds_of_one(settings: Settings, result: Result, factors: Factors) -> float:
     """Return what an application took in the steps of a run on a level; infinite if its history is empty.
 
-    Without steps there, it is that on the finest level that has some, by the number of voxels.
+    Without steps there, it is that on the level that is nearest in size, by the number of voxels.
     """
     bends = any(motion.transform.control_spacing_mm is not None for motion in result.motions)
     stages = settings.stages if bends or not settings.stiffer else settings.stiffer
@@ -176,5 +176,6 @@ def _seconds_of_one(settings: Settings, result: Result, factors: Factors) -> flo
     known = {level: seconds[level] / n for level, n in counts.items() if n > 0 and seconds[level] > 0}
     if not known:
         return math.inf
-    nearest = factors if factors in known else min(known, key=math.prod)
-    return known[nearest] * math.prod(nearest) / math.prod(factors)
+    size = math.prod(factors)
+    nearest = min(known, key=lambda level: abs(math.log(math.prod(level) / size)))
+    return known[nearest] * math.prod(nearest) / size
