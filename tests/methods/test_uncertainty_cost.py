@@ -11,7 +11,13 @@ from dataclasses import replace
 import pytest
 
 from duotomo.methods import Result, Settings, Stage, uncertainty_cost
-from duotomo.methods.uncertainty_cost import most_uncertainty_bytes, uncertainty_bytes
+from duotomo.methods.uncertainty_cost import (
+    OF_STEP,
+    PER_MODE,
+    PER_PARAM,
+    most_uncertainty_bytes,
+    uncertainty_bytes,
+)
 from duotomo.solvers import Status, Step
 from duotomo.transforms import Affine, BSpline, Motion, Translation
 from tests.cases.studies import GRID, shifted, study, truth
@@ -20,7 +26,7 @@ MOTION = shifted(1.0, 0.0, 0.0)
 SPLINE = BSpline.over(GRID, (4, 4, 4))
 
 
-def step(stage: int, applications: int) -> Step:
+def step(stage: int, applications: int, seconds: float) -> Step:
     return Step(
         stage=stage,
         what="volume",
@@ -29,7 +35,7 @@ def step(stage: int, applications: int) -> Step:
         gradient_norm=1.0,
         step_size=1.0,
         applications=applications,
-        seconds=1.0,
+        seconds=seconds,
     )
 
 
@@ -53,28 +59,35 @@ STAGES = (
 )
 
 
-def test_cost_is_counted_at_full_resolution() -> None:
-    ran = result(MOTION, step(0, 400), step(0, 800), step(1, 900))
+def test_an_application_takes_what_it_took_in_the_run_on_that_level() -> None:
+    # On voxels twice as large 0.05 s each, on the finest 0.2 s: four times as much, not eight.
+    ran = result(MOTION, step(0, 400, 20.0), step(0, 800, 40.0), step(1, 900, 60.0))
     cost = uncertainty_cost(study(MOTION), Settings(stages=STAGES), ran)
-    # Of 800 projections on voxels twice as large, and 100 on the finest.
-    assert cost.applications == 45 * 3
-    assert cost.share == pytest.approx(45 * 3 / 200)
-    assert cost.seconds == pytest.approx(100 * 45 * 3 / 200)
-    assert not cost.is_affordable
-    longer = uncertainty_cost(study(MOTION), Settings(stages=STAGES), result(MOTION, step(1, 900)))
-    assert longer.share == pytest.approx(0.15)
-    assert longer.is_affordable
+    assert cost.applications == PER_PARAM * 3
+    assert cost.seconds == pytest.approx(PER_PARAM * 3 * 0.2 * OF_STEP["few"])
+    assert cost.share == pytest.approx(cost.seconds / 100)
+    assert cost.is_affordable
+    slower = result(MOTION, step(0, 800, 4.0), step(1, 804, 100.0))
+    assert not uncertainty_cost(study(MOTION), Settings(stages=STAGES), slower).is_affordable
+
+
+def test_without_steps_on_its_level_the_number_of_voxels_counts() -> None:
+    ran = result(MOTION, step(0, 400, 20.0), step(0, 800, 40.0))
+    cost = uncertainty_cost(study(MOTION), Settings(stages=STAGES), ran)
+    assert cost.seconds == pytest.approx(PER_PARAM * 3 * 8 * 0.05 * OF_STEP["few"])
 
 
 def test_of_two_lists_of_stages_that_which_was_run_counts() -> None:
     coarse = tuple(replace(stage, coarsen=(4, 4, 4)) for stage in STAGES)
     both = Settings(stages=coarse, stiffer=STAGES)
-    assert uncertainty_cost(study(MOTION), both, result(MOTION, step(1, 900))).share == pytest.approx(0.15)
-    bent = result(Motion(SPLINE, SPLINE.identity()), step(1, 64000))
+    cost = uncertainty_cost(study(MOTION), both, result(MOTION, step(1, 900, 90.0)))
+    assert cost.seconds == pytest.approx(PER_PARAM * 3 * 0.1 * OF_STEP["few"])
+    bent = result(Motion(SPLINE, SPLINE.identity()), step(1, 900, 90.0))
     few = min(240, SPLINE.n_params) + min(256, SPLINE.n_params)
     cost = uncertainty_cost(study(MOTION), both, bent)
-    assert cost.applications == 60 * few / 8
-    assert cost.share == pytest.approx(cost.applications / 1000)
+    assert cost.applications == PER_MODE * few / 8
+    # Voxels four times as large were run, those twice as large are asked for.
+    assert cost.seconds == pytest.approx(PER_MODE * few * 8 * 0.1 * OF_STEP["many"])
 
 
 def test_without_a_history_nothing_is_affordable() -> None:

@@ -57,12 +57,16 @@ class Redrawn:
         base = _solved(problem, profiled.volume, tuple(profiled.params), n_steps)
         return cls(problem=problem, base=base, predicted=_predicted(problem, base), n_steps=n_steps)
 
-    @torch.no_grad()
     def params(self, seed: int) -> torch.Tensor:
         """Return the parameters of all motions, in a row, that the noise of a seed leads to."""
+        return torch.cat(self.solved(seed).params)
+
+    @torch.no_grad()
+    def solved(self, seed: int | None) -> Block:
+        """Return volume and motions that the noise of a seed leads to; none adds no noise."""
         level = _drawn(self.problem.level, self.predicted, seed)
         own = Problem(level, self.problem.transforms, self.problem.priors, self.problem.scales)
-        return torch.cat(_solved(own, self.base.volume, self.base.params, self.n_steps).params)
+        return _solved(own, self.base.volume, self.base.params, self.n_steps)
 
 
 @torch.no_grad()
@@ -145,11 +149,14 @@ def _predicted(problem: Problem, base: Block) -> tuple[torch.Tensor, ...]:
     return tuple(found)
 
 
-def _drawn(level: Level, predicted: tuple[torch.Tensor, ...], seed: int) -> Level:
-    """Return a level whose projections are predicted ones with noise."""
+def _drawn(level: Level, predicted: tuple[torch.Tensor, ...], seed: int | None) -> Level:
+    """Return a level whose projections are predicted ones, with the noise of a seed."""
     result, visits = copy(level), []
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed or 0)
     for visit, views, sigma in zip(level.visits, predicted, level.noises, strict=True):
+        if seed is None:
+            visits.append(replace(visit, projections=views))
+            continue
         noise = torch.randn(views.shape, generator=generator, dtype=torch.float64).to(views)
         if visit.weights is not None:
             roots = visit.weights.clamp(min=1e-30).rsqrt()

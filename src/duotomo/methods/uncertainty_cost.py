@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from duotomo.methods.detector_filter import voxel_shadow
+from duotomo.methods.level import Factors
 from duotomo.methods.memory import PROJECTIONS, VOLUMES
 from duotomo.methods.result import Result
 from duotomo.methods.settings import Settings
@@ -21,6 +23,10 @@ PER_PARAM = 45
 
 PER_MODE = 60
 """The same of a direction of many parameters."""
+
+OF_STEP = {"few": 0.8, "many": 0.3}
+"""What an application in a solve takes, of one in a step of a run on the same level: a step also pulls
+gradients back to the parameters, and combines the steps that it remembers; a batch of solves shares calls."""
 
 HELD = {"few": 20, "many": 32}
 """Volumes that each solve of a batch was measured to hold, few parameters or many: in large batches, a third
@@ -39,9 +45,9 @@ class UncertaintyCost:
     applications : float
         Of projectors or adjoints, in units of those at full resolution.
     share : float
-        Of what the run cost; infinite where its history does not tell.
+        Of the time that the run took; infinite where its history does not tell.
     seconds : float
-        As long as the run took for as many; infinite where its history does not tell.
+        By what applications took in the run, on the level nearest; infinite where its history does not tell.
     n_bytes : int
         Peak memory of the arrays.
     """
@@ -61,7 +67,9 @@ def uncertainty_cost(study: Study, settings: Settings, result: Result) -> Uncert
     """Estimate what `uncertainty_of` costs, from what the run did.
 
     Few parameters need about 45 applications each, at the resolution of the result. Control points need
-    about 500 solves of 60 applications, on voxels that are twice as large: one costs an eighth there.
+    about 500 solves of 60 applications, on voxels that are twice as large. What one takes, the steps of the
+    run on that level tell, or on the nearest, and the number of voxels. Applications alone do not: at small
+    sizes one on a coarse level takes more than its share of the voxels.
 
     Parameters
     ----------
@@ -79,13 +87,13 @@ def uncertainty_cost(study: Study, settings: Settings, result: Result) -> Uncert
     """
     n_params = sum(motion.transform.n_params for motion in result.motions)
     n_first, n_modes = (min(n, n_params) for n in (N_MODES + N_EXTRA, N_MODES))
-    solves = PER_PARAM * n_params if are_few(result.motions) else PER_MODE * (n_first + n_modes)
-    applications = solves / math.prod(level_factors(study, result.motions))
-    run = _applications_of(settings, result)
+    few, factors = are_few(result.motions), level_factors(study, result.motions)
+    solves = PER_PARAM * n_params if few else PER_MODE * (n_first + n_modes)
+    each = _seconds_of_one(settings, result, factors) * OF_STEP["few" if few else "many"]
     return UncertaintyCost(
-        applications=applications,
-        share=applications / run if run > 0 else math.inf,
-        seconds=applications * result.seconds / run if run > 0 else math.inf,
+        applications=solves / math.prod(factors),
+        share=solves * each / result.seconds if result.seconds > 0 else math.inf,
+        seconds=solves * each,
         n_bytes=uncertainty_bytes(study, result.motions),
     )
 
@@ -151,13 +159,23 @@ def most_uncertainty_bytes(study: Study, settings: Settings) -> int:
     return max(found, default=0)
 
 
-def _applications_of(settings: Settings, result: Result) -> float:
-    """Return the applications of a run, in units of those at full resolution."""
+def _seconds_of_one(settings: Settings, result: Result, factors: Factors) -> float:
+    """Return what an application took in the steps of a run on a level; infinite if its history is empty.
+
+    Without steps there, it is that on the level that is nearest in size, by the number of voxels.
+    """
     bends = any(motion.transform.control_spacing_mm is not None for motion in result.motions)
     stages = settings.stages if bends or not settings.stiffer else settings.stiffer
-    total = 0.0
-    steps = [(0, 0), *((step.stage, step.applications) for step in result.history)]
-    for (_, before), (stage, after) in pairwise(steps):
-        factors = stages[min(stage, len(stages) - 1)].coarsen
-        total += max(0, after - before) / math.prod(factors)
-    return total
+    counts: dict[Factors, int] = defaultdict(int)
+    seconds: dict[Factors, float] = defaultdict(float)
+    steps = [(0, 0, 0.0), *((step.stage, step.applications, step.seconds) for step in result.history)]
+    for (_, count, began), (stage, applications, ended) in pairwise(steps):
+        level = stages[min(stage, len(stages) - 1)].coarsen
+        counts[level] += max(0, applications - count)
+        seconds[level] += max(0.0, ended - began)
+    known = {level: seconds[level] / n for level, n in counts.items() if n > 0 and seconds[level] > 0}
+    if not known:
+        return math.inf
+    size = math.prod(factors)
+    nearest = min(known, key=lambda level: abs(math.log(math.prod(level) / size)))
+    return known[nearest] * math.prod(nearest) / size
