@@ -177,6 +177,16 @@ def test_whenever_it_is_killed_one_set_is_whole_or_it_is_said(
         (lambda c: c | {"findings": [c["findings"][0] | {"p_value": 1.5}]}, r"got findings\.0\.p_value"),
         (lambda c: c | {"findings": [c["findings"][0] | {"more": 1}]}, r"got findings\.0\.more"),
         (lambda c: c | {"false_findings": {"thresholds": [1.0], "expected": []}}, "as many numbers"),
+        (lambda c: c | {"false_findings": {"thresholds": [2.0, 1.0], "expected": [1.0, 1.0]}}, "that rise"),
+        (lambda c: c | {"findings": [c["findings"][0] | {"z": -7.25}]}, "below for what is gone"),
+        (
+            lambda c: c | {"findings": [c["findings"][0] | {"size_mm": 4.0}]},
+            "an interval that holds its value",
+        ),
+        (lambda c: c | {"reason": "Other sides."}, "no findings where visits were not compared"),
+        (lambda c: c | {"findings": c["findings"][1:]}, "numbers from 1 on"),
+        (lambda c: c | {"threshold": 6.0}, r"the largest \|z\| first, and none below the threshold"),
+        (lambda c: c | {"findings": [c["findings"][0] | {"slice_index": 4}]}, "places on the grid"),
         (lambda c: c | {"format": "other"}, "expected JSON as it was written"),
         (lambda c: c | {"grid": c["grid"] | {"shape": [4, 6, 6]}}, r"expected the grid of findings\.json"),
     ],
@@ -216,6 +226,12 @@ def test_an_image_of_something_else_is_refused(name: str, values: Any, message: 
         read_result(tmp_path)
     edited_index(tmp_path, lambda c: c | {"files": c["files"] | {name: entry_of("any", tmp_path / name)}})
     with pytest.raises(FileError, match=rf"read_change: .*{name}: {message}"):
+        read_result(tmp_path)
+
+
+def test_a_change_on_another_grid_than_its_result_is_refused(tmp_path: Path) -> None:
+    beside_a_result(tmp_path, a_change(SEEN, findings=()))
+    with pytest.raises(FileError, match=r"expected the grid of result\.json to be that of findings\.json"):
         read_result(tmp_path)
 
 

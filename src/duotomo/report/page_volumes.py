@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from duotomo.errors import check_finite
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import world_to_voxel
 from duotomo.io import SavedResult, SavedUncertainty
@@ -120,6 +121,8 @@ def page_volumes(saved: SavedResult) -> PageVolumes:
     The maps of what changed, if that is known, come along.
     """
     volumes = in_reference_frame(saved)
+    for name, volume in volumes.items():
+        check_finite("page_volumes", f"the volume {name!r}", volume)
     factors = coarsening(saved.grid, min(MOST_VOXELS, MOST_TOGETHER // len(volumes)))
     values = {name: _pooled(volume, factors) for name, volume in volumes.items()}
     reference = next(iter(values))
