@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duotomo.change import Silent
 from duotomo.change.detection import _drawn_rays
 from duotomo.change.difference import Difference
 from duotomo.change.draws import displaced_volumes, drawn_factors
@@ -18,16 +19,16 @@ from duotomo.change.peaks import APART_MM, peaks
 from duotomo.change.place import nipple_mm
 from duotomo.change.refit import Refit
 from duotomo.change.score import Draws, best, correlated, score
-from duotomo.change.silent import depth_mm
+from duotomo.change.silent import CHEST_MM, STRIDE_MM, depth_mm, silent_voxels
 from duotomo.change.templates import TEMPLATES, Template
 from duotomo.change.undiluted import undiluted
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
-from duotomo.methods import Settings, Study
+from duotomo.methods import Settings, Study, Visit
 from duotomo.methods.level import FINEST, Level
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import level_of, scales_of
-from duotomo.transforms import Translation
+from duotomo.transforms import Motion, Translation
 from tests.cases.scans import arc
 from tests.cases.studies import GRID as BALLS_GRID
 from tests.cases.studies import seen, shifted, truth
@@ -190,6 +191,19 @@ def test_depth_is_from_the_skin_but_not_from_the_chest_wall() -> None:
     assert nipple is not None
     assert nipple[1] == pytest.approx(23.0)
     assert nipple_mm(torch.zeros(GRID.shape), GRID) is None
+
+
+@pytest.mark.parametrize("shift_mm", [-8.0, 0.0, 8.0])
+def test_the_chest_wall_is_silent_where_it_is_near_at_either_visit(shift_mm: float) -> None:
+    acquisition = arc((30, 60), 2.0)
+    visit = Visit(projections=torch.ones(acquisition.shape), acquisition=acquisition)
+    shift = Translation(GRID)
+    # What lies at y now lay at y less the shift before.
+    motion = Motion(shift, shift.params(translation_mm=(0.0, shift_mm, 0.0)))
+    study = Study(grid=GRID, visits=(visit, visit))
+    silent = silent_voxels(study, torch.full(GRID.shape, 50.0), motion)
+    border_mm = 2.0 * int((silent[10, :, 12] != int(Silent.STATED)).sum())
+    assert border_mm == pytest.approx(CHEST_MM + max(0.0, shift_mm), abs=STRIDE_MM / 2 + 2.0)
 
 
 def test_memory_grows_with_the_volume() -> None:

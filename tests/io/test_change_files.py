@@ -17,13 +17,13 @@ import torch
 from duotomo.change import Change, Silent
 from duotomo.change.change import RESEARCH, SILENT_WORDS
 from duotomo.geometry import voxel_to_world
-from duotomo.io import FileError, read_change, read_result, write_change, write_result
+from duotomo.io import FileError, read_change, read_result, read_volume, write_change, write_result
 from duotomo.io.change_files import FINDINGS, WRITERS
 from duotomo.io.json_digest import with_digest
 from duotomo.io.result_format import ResultFormat, is_ours
 from duotomo.io.result_index import entry_of
 from tests.io.change_helpers import GONE, NEW, a_change, same_change
-from tests.io.saved_helpers import GRID, SEEN, KilledError, draw, edited_index, killed_at, result
+from tests.io.saved_helpers import GRID, SEEN, KilledError, draw, edited_index, killed_at, result, same
 
 SCORES, SILENT, CURRENT, TABLE = "change_z.nii.gz", "change_silent.nii.gz", "current.nii.gz", "findings.csv"
 FILES = [SILENT, SCORES, CURRENT, TABLE, FINDINGS]
@@ -132,7 +132,9 @@ def test_all_formats_have_the_current_visit(tmp_path: Path) -> None:
     write_result(
         tmp_path, result(), moving_grids=(GRID, SEEN), settings={}, change=a_change(), formats=formats
     )
-    assert {"current.mha", "current.nrrd"} <= set(os.listdir(tmp_path))
+    for name in ("current.mha", "current.nrrd"):
+        assert RESEARCH.encode() in (tmp_path / name).read_bytes()[:1000]
+        assert same(read_volume(tmp_path / name)[0], a_change().volume)
 
 
 def test_a_result_is_not_made_wrong(tmp_path: Path) -> None:
