@@ -212,8 +212,8 @@ def _drawn_rays(difference: Difference, level: Level, n: int) -> Iterator[tuple[
     for one, two in zip(*factors, strict=True):
         yield one * current, two * prior
     still = torch.zeros_like(current)
-    moved = torch.stack(list(displaced_volumes(difference.prior_volume, level.grids[1], n, generator)))
-    for displaced in difference.prior.misfit.columns(moved):
+    moved = displaced_volumes(difference.prior_volume, level.grids[1], n, generator)
+    for displaced in difference.prior.misfit.columns(torch.stack(list(moved))):
         yield still, displaced
 
 
