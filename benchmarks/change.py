@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from duotomo.change.score import best, score
 from duotomo.change.templates import TEMPLATES
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world, world_to_voxel
+from duotomo.io.plain_json import json_text
 from duotomo.methods import Result, Settings, simultaneous, trust_of, with_visits_alone
 from duotomo.transforms import target_registration_error
 
@@ -199,7 +199,7 @@ def main() -> None:
         found["repeats, with those of the trial"] = repeated([*rows, *_read(options.repeats)])
     print(json.dumps(found, indent=1))
     if options.json:
-        options.json.write_text(json.dumps(_finite(found), indent=1))
+        options.json.write_text(json_text(found, indent=1))
     if options.figure:
         from benchmarks.change_curves import draw
 
@@ -208,15 +208,6 @@ def main() -> None:
 
 def _read(folder: Path) -> list[Row]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-
-
-def _finite(value: Any) -> Any:
-    """Return plain values as JSON has them: None where a number is not finite."""
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _run_all(options: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import torch
 from duotomo.change import Change, Silent, change_of
 from duotomo.change.detection import score_map
 from duotomo.geometry.frame import voxel_centers_mm, world_to_voxel
+from duotomo.io import read_change, write_change
 from duotomo.methods.comparison import visit_alone
 from duotomo.phantoms import Ellipsoid
 from duotomo.solvers import Status
@@ -48,6 +50,13 @@ def test_a_mass_is_the_first_finding(current: float, prior: float, kind: str) ->
     assert sign * first.z > change.threshold
     assert 0 <= first.p_value <= first.false_findings
     assert "nipple" in first.words
+
+
+@pytest.mark.parametrize(("current", "prior"), [(CONTRAST, 0.0), (0.0, CONTRAST)])
+def test_what_is_found_passes_the_checks_of_its_files(current: float, prior: float, tmp_path: Path) -> None:
+    change = found(current, prior)
+    write_change(tmp_path, change)
+    assert read_change(tmp_path).findings == change.findings
 
 
 def test_the_same_mass_at_both_visits_is_no_change() -> None:

@@ -9,24 +9,26 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duotomo.change import Silent
+from duotomo.change.detection import _drawn_rays
 from duotomo.change.difference import Difference
-from duotomo.change.draws import drawn_residuals
+from duotomo.change.draws import displaced_volumes, drawn_factors
 from duotomo.change.false_findings import expected_above, false_findings, threshold_for
 from duotomo.change.memory import change_bytes
 from duotomo.change.peaks import APART_MM, peaks
 from duotomo.change.place import nipple_mm
 from duotomo.change.refit import Refit
 from duotomo.change.score import Draws, best, correlated, score
-from duotomo.change.silent import depth_mm
+from duotomo.change.silent import CHEST_MM, STRIDE_MM, depth_mm, silent_voxels
 from duotomo.change.templates import TEMPLATES, Template
 from duotomo.change.undiluted import undiluted
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
-from duotomo.methods import Settings, Study
-from duotomo.methods.level import FINEST
+from duotomo.methods import Settings, Study, Visit
+from duotomo.methods.level import FINEST, Level
 from duotomo.methods.problem import Problem
 from duotomo.methods.scales import level_of, scales_of
-from duotomo.transforms import Translation
+from duotomo.transforms import Motion, Translation
 from tests.cases.scans import arc
 from tests.cases.studies import GRID as BALLS_GRID
 from tests.cases.studies import seen, shifted, truth
@@ -62,8 +64,8 @@ def test_inner_products_with_a_kernel_are_those_of_a_loop() -> None:
 def test_draws_keep_the_size_of_every_ray_and_go_together() -> None:
     acquisition = arc((40, 50), 2.0)
     residuals = torch.linspace(0.1, 3.0, 7 * 40 * 50).reshape(7, 40, 50)
-    drawn = drawn_residuals(residuals, acquisition, 200, torch.Generator().manual_seed(0))
-    ratios = drawn / residuals
+    factors = drawn_factors(residuals, acquisition, 200, torch.Generator().manual_seed(0))
+    ratios = factors * residuals / residuals
     assert float(ratios.square().mean()) == pytest.approx(1.0, rel=1e-3)
     # All views, and rays next to each other, keep their sign together; those far apart do not.
     assert torch.allclose(ratios[:, 0], ratios[:, 6], rtol=1e-4, atol=1e-4)
@@ -72,12 +74,37 @@ def test_draws_keep_the_size_of_every_ray_and_go_together() -> None:
 
 
 def _difference(dtype: torch.dtype = torch.float64) -> tuple[Difference, Study]:
+    difference, study, _ = _leveled(dtype)
+    return difference, study
+
+
+def _leveled(dtype: torch.dtype) -> tuple[Difference, Study, Level]:
     study = Study(grid=BALLS_GRID, visits=(seen(dtype=dtype), seen(shifted(3.0, -2.0, 1.0), dtype=dtype)))
     settings = Settings.for_study(study, Translation)
     scales = scales_of(study, settings.priors)
     level = level_of(study, FINEST, basis=settings.basis, priors=settings.priors, scales=scales)
     problem = Problem(level, [Translation(BALLS_GRID)], settings.priors, scales)
-    return Difference(problem, truth(dtype=dtype), [shifted(3.0, -2.0, 1.0).params]), study
+    return Difference(problem, truth(dtype=dtype), [shifted(3.0, -2.0, 1.0).params]), study, level
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rays_that_are_drawn_one_after_the_other_are_those_drawn_at_once(dtype: torch.dtype) -> None:
+    difference, _, level = _leveled(dtype)
+    n, generator = 3, torch.Generator().manual_seed(0)
+    current, prior = (
+        own * drawn_factors(own, visit.acquisition, n, generator)
+        for own, visit in zip(difference.residuals, level.visits, strict=True)
+    )
+    moved = torch.stack(list(displaced_volumes(difference.prior_volume, level.grids[1], n, generator)))
+    found = [torch.stack(one) for one in zip(*_drawn_rays(difference, level, n), strict=True)]
+    assert torch.equal(found[0], torch.cat([difference.residuals[0][None], current, 0 * current]))
+    displaced = difference.prior.misfit.columns(moved)
+    assert torch.equal(found[1], torch.cat([difference.residuals[1][None], prior, displaced]))
+
+
+def test_inner_products_hold_no_more_than_they_say() -> None:
+    found = correlated(torch.ones(GRID.shape), torch.ones(9, 9, 9))
+    assert found.untyped_storage().nbytes() == GRID.n_voxels * 4
 
 
 def test_what_both_visits_share_has_no_slope_and_what_one_has_alone_has() -> None:
@@ -164,6 +191,19 @@ def test_depth_is_from_the_skin_but_not_from_the_chest_wall() -> None:
     assert nipple is not None
     assert nipple[1] == pytest.approx(23.0)
     assert nipple_mm(torch.zeros(GRID.shape), GRID) is None
+
+
+@pytest.mark.parametrize("shift_mm", [-8.0, 0.0, 8.0])
+def test_the_chest_wall_is_silent_where_it_is_near_at_either_visit(shift_mm: float) -> None:
+    acquisition = arc((30, 60), 2.0)
+    visit = Visit(projections=torch.ones(acquisition.shape), acquisition=acquisition)
+    shift = Translation(GRID)
+    # What lies at y now lay at y less the shift before.
+    motion = Motion(shift, shift.params(translation_mm=(0.0, shift_mm, 0.0)))
+    study = Study(grid=GRID, visits=(visit, visit))
+    silent = silent_voxels(study, torch.full(GRID.shape, 50.0), motion)
+    border_mm = 2.0 * int((silent[10, :, 12] != int(Silent.STATED)).sum())
+    assert border_mm == pytest.approx(CHEST_MM + max(0.0, shift_mm), abs=STRIDE_MM / 2 + 2.0)
 
 
 def test_memory_grows_with_the_volume() -> None:

@@ -16,11 +16,13 @@ import torch
 
 import duotomo.simulate
 from duotomo import reproduction
+from duotomo.change import detection
 from duotomo.cli import simulate as simulate_command
 from duotomo.io import (
     CheckpointFile,
     SavedResult,
     conversion,
+    read_change,
     read_result,
     read_scan,
     write_study,
@@ -124,6 +126,14 @@ class Computation:
         return run(*self.given(inputs, out), *more)
 
 
+def changed_in(folder: Path) -> Any:
+    """Return what tells results that say what changed apart, None if there is none."""
+    if (found := result_in(folder)) is None:
+        return None
+    change = read_change(folder)
+    return found, change.reason, change.findings, change.z_map.nan_to_num().abs().sum().item()
+
+
 def _result(*words: str, code: int = 0) -> Computation:
     return Computation(
         words=(*words, "--out", "{out}"),
@@ -141,6 +151,12 @@ RESULTS = {
     "reconstruct": _result("reconstruct", "{in}/study.h5", "--steps", "60", code=NOT_TRUSTED),
     "register": _result(
         "register", "{in}/one.nii.gz", "{in}/two.nii.gz", "--transform", "rigid", "--steps", "5"
+    ),
+    # It has to converge: otherwise there is nothing to say, and nothing is computed.
+    "change": replace(
+        _result("change", "{in}/study.h5", "--transform", "translation", "--no-uncertainty"),
+        state=changed_in,
+        midway=(detection, "score_map"),
     ),
 }
 """Commands that leave one result, and checkpoints while they run."""

@@ -27,7 +27,7 @@ from tests.cli.faults import (
 )
 from tests.io.saved_helpers import KilledError, killed_at, python
 
-LONG, MANY_FILES = ("joint", "demo"), ("simulate", "convert to views")
+LONG, MANY_FILES = ("joint", "change", "demo"), ("simulate", "convert to views")
 """Computations that take seconds for every run, and that can be killed at dozens of moments."""
 
 Finished = tuple[Computation, Path]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.fuzz.escapes import escapes, pickles
+from tests.fuzz.findings import findings
 from tests.fuzz.geometries import geometries
 from tests.fuzz.headers import HEADERS
 from tests.fuzz.hostile import Hostile
@@ -15,5 +16,5 @@ from tests.fuzz.texts import texts
 
 def crafted() -> Iterator[Hostile]:
     """Give every input made by hand."""
-    for make in (geometries, sizes, bombs, escapes, pickles, texts, parts, dtypes, *HEADERS):
+    for make in (geometries, sizes, bombs, escapes, pickles, texts, parts, dtypes, findings, *HEADERS):
         yield from make()

@@ -25,6 +25,7 @@ from duotomo.methods.study import Study, Visit
 from duotomo.transforms import Affine, BSpline, Motion
 from tests.cases.scans import arc
 from tests.io import saved_helpers
+from tests.io.change_helpers import a_change
 from tests.io.scan_helpers import WRITERS, write_itk
 from tests.io.test_scan_rtk import PLAIN, write_stack
 
@@ -201,10 +202,14 @@ def _settings(command: str, text: str) -> Callable[[Path], None]:
 
 
 def whole_result(folder: Path) -> None:
-    """Write a result folder."""
+    """Write a result folder, with what changed."""
     (folder / "result").mkdir()
     write_result(
-        folder / "result", saved_helpers.result(), study=saved_helpers.study(), settings={"method": "joint"}
+        folder / "result",
+        saved_helpers.result(),
+        study=saved_helpers.study(),
+        settings={"method": "joint"},
+        change=a_change(),
     )
 
 
@@ -278,6 +283,8 @@ SAMPLES: dict[str, Sample] = STACKS | {
         Sample("registration", "r.dcm", _registration, (("info", "{in}/r.dcm", "--json"),), shut=False),
         Sample("result", "result/result.json", whole_result, RESULT_COMMANDS),
         Sample("result's volume", "result/volume.nii.gz", whole_result, RESULT_COMMANDS, summed=True),
+        Sample("result's findings", "result/findings.json", whole_result, RESULT_COMMANDS[:2], summed=True),
+        Sample("result's scores", "result/change_z.nii.gz", whole_result, RESULT_COMMANDS[:2], summed=True),
         Sample("result's history", "result/history.csv", whole_result, RESULT_COMMANDS[:2], summed=True),
         Sample(
             "result's motion",

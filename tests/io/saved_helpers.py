@@ -23,6 +23,7 @@ import torch
 import duotomo
 from duotomo.geometry import VolumeGrid
 from duotomo.io import FileError, SavedResult, read_volume, write_volume
+from duotomo.io.change_files import FINDINGS
 from duotomo.io.result_index import INDEX
 from duotomo.io.run_fingerprint import RunFingerprint
 from duotomo.io.seal import is_sealed, seal
@@ -192,7 +193,7 @@ def reseal(path: Path) -> None:
     """Let a file that was changed have its own SHA-256: whoever means harm knows how that is made."""
     if path.is_symlink() or not path.is_file():
         return
-    if path.name == INDEX:
+    if path.name in (INDEX, FINDINGS):
         data = path.read_bytes()
         blank = re.sub(rb'[0-9a-f]{64}(?="\n}\n\Z)', b"0" * 64, data)
         digest = hashlib.sha256(blank).hexdigest().encode()

@@ -17,13 +17,13 @@ import torch
 from duotomo.change import Change, Silent
 from duotomo.change.change import RESEARCH, SILENT_WORDS
 from duotomo.geometry import voxel_to_world
-from duotomo.io import FileError, read_change, read_result, write_change, write_result
+from duotomo.io import FileError, read_change, read_result, read_volume, write_change, write_result
 from duotomo.io.change_files import FINDINGS, WRITERS
 from duotomo.io.json_digest import with_digest
 from duotomo.io.result_format import ResultFormat, is_ours
 from duotomo.io.result_index import entry_of
 from tests.io.change_helpers import GONE, NEW, a_change, same_change
-from tests.io.saved_helpers import GRID, SEEN, KilledError, draw, edited_index, killed_at, result
+from tests.io.saved_helpers import GRID, SEEN, KilledError, draw, edited_index, killed_at, result, same
 
 SCORES, SILENT, CURRENT, TABLE = "change_z.nii.gz", "change_silent.nii.gz", "current.nii.gz", "findings.csv"
 FILES = [SILENT, SCORES, CURRENT, TABLE, FINDINGS]
@@ -132,7 +132,9 @@ def test_all_formats_have_the_current_visit(tmp_path: Path) -> None:
     write_result(
         tmp_path, result(), moving_grids=(GRID, SEEN), settings={}, change=a_change(), formats=formats
     )
-    assert {"current.mha", "current.nrrd"} <= set(os.listdir(tmp_path))
+    for name in ("current.mha", "current.nrrd"):
+        assert RESEARCH.encode() in (tmp_path / name).read_bytes()[:1000]
+        assert same(read_volume(tmp_path / name)[0], a_change().volume)
 
 
 def test_a_result_is_not_made_wrong(tmp_path: Path) -> None:
@@ -177,6 +179,16 @@ def test_whenever_it_is_killed_one_set_is_whole_or_it_is_said(
         (lambda c: c | {"findings": [c["findings"][0] | {"p_value": 1.5}]}, r"got findings\.0\.p_value"),
         (lambda c: c | {"findings": [c["findings"][0] | {"more": 1}]}, r"got findings\.0\.more"),
         (lambda c: c | {"false_findings": {"thresholds": [1.0], "expected": []}}, "as many numbers"),
+        (lambda c: c | {"false_findings": {"thresholds": [2.0, 1.0], "expected": [1.0, 1.0]}}, "that rise"),
+        (lambda c: c | {"findings": [c["findings"][0] | {"z": -7.25}]}, "below for what is gone"),
+        (
+            lambda c: c | {"findings": [c["findings"][0] | {"size_mm": 4.0}]},
+            "an interval that holds its value",
+        ),
+        (lambda c: c | {"reason": "Other sides."}, "no findings where visits were not compared"),
+        (lambda c: c | {"findings": c["findings"][1:]}, "numbers from 1 on"),
+        (lambda c: c | {"threshold": 6.0}, r"the largest \|z\| first, and none below the threshold"),
+        (lambda c: c | {"findings": [c["findings"][0] | {"slice_index": 4}]}, "places on the grid"),
         (lambda c: c | {"format": "other"}, "expected JSON as it was written"),
         (lambda c: c | {"grid": c["grid"] | {"shape": [4, 6, 6]}}, r"expected the grid of findings\.json"),
     ],
@@ -216,6 +228,12 @@ def test_an_image_of_something_else_is_refused(name: str, values: Any, message: 
         read_result(tmp_path)
     edited_index(tmp_path, lambda c: c | {"files": c["files"] | {name: entry_of("any", tmp_path / name)}})
     with pytest.raises(FileError, match=rf"read_change: .*{name}: {message}"):
+        read_result(tmp_path)
+
+
+def test_a_change_on_another_grid_than_its_result_is_refused(tmp_path: Path) -> None:
+    beside_a_result(tmp_path, a_change(SEEN, findings=()))
+    with pytest.raises(FileError, match=r"expected the grid of result\.json to be that of findings\.json"):
         read_result(tmp_path)
 
 

@@ -225,3 +225,11 @@ def test_wrong_metaimage_values_are_named(old: str, new: str, message: str, tmp_
     path.write_bytes(data.replace(old.encode(), new.encode()))
     with pytest.raises(FileError, match=message):
         read_image(path)
+
+
+def test_what_its_name_calls_no_image_is_refused(tmp_path: Path) -> None:
+    for read in (read_image, n_components):
+        with pytest.raises(
+            FileError, match=r"read_image: expected a name that ends in \.nii\.gz, .*'README\.txt'"
+        ):
+            read(tmp_path / "README.txt")

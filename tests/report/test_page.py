@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.io import FileError
+from duotomo.io import FileError, read_result
 from duotomo.report import page, page_volumes
 from duotomo.report.page import viewer_part, write_page
 from duotomo.report.page_volumes import coarsening
@@ -222,6 +222,13 @@ def test_the_volume_has_a_window_even_when_it_is_constant(tmp_path: Path) -> Non
     low, high = found.described()["window"]
     assert low < high
     assert found.described()["slope"] > 0
+
+
+def test_a_volume_that_is_not_finite_is_not_drawn(tmp_path: Path) -> None:
+    saved = read_result(save(tmp_path, result(compared=False)))
+    endless = replace(saved, volume=torch.full(GRID.shape, torch.inf))
+    with pytest.raises(DuotomoError, match="page_volumes: expected the volume 'volume' to be finite"):
+        page_volumes.page_volumes(endless)
 
 
 def test_a_folder_without_a_result_is_refused(tmp_path: Path) -> None:

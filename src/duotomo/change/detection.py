@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import torch
 
 from duotomo.change.change import Change, Silent, stated_litres
 from duotomo.change.difference import Difference
-from duotomo.change.draws import displaced_volumes, drawn_residuals
+from duotomo.change.draws import displaced_volumes, drawn_factors
 from duotomo.change.false_findings import expected_above, false_findings, threshold_for
 from duotomo.change.finding import Finding, Xyz
 from duotomo.change.peaks import Index, peaks
@@ -167,14 +168,15 @@ def score_map(
     level = level_of(study, FINEST, basis=settings.basis, priors=settings.priors, scales=scales)
     problem = Problem(level, [motion.transform], settings.priors, scales)
     difference = Difference(problem, result.volume, [motion.params])
-    rays = _drawn_rays(difference, level, n_draws)
-    slopes = []
-    for start in range(0, len(rays[0]), AT_ONCE):
-        some = slice(start, start + AT_ONCE)
-        slopes.append(difference.slopes(rays[0][some], rays[1][some]))
+    rays, n_solves = _drawn_rays(difference, level, n_draws), 1 + 2 * n_draws
+    slope = result.volume.new_empty(study.grid.shape)
+    drawn = slope.new_empty(2 * n_draws, *slope.shape)
+    for start in range(0, n_solves, AT_ONCE):
+        current, prior = map(torch.stack, zip(*islice(rays, AT_ONCE), strict=True))
+        for number, found in enumerate(difference.slopes(current, prior), start):
+            (drawn[number - 1] if number else slope).copy_(found)
         if on_part is not None:
-            on_part(min(start + AT_ONCE, len(rays[0])), len(rays[0]))
-    slope, *drawn = torch.cat(slopes).split_with_sizes([1, n_draws, n_draws])
+            on_part(min(start + AT_ONCE, n_solves), n_solves)
     deep_mm = depth_mm(result.volume, study.grid)
     silent = silent_voxels(study, deep_mm, motion, uncertainty)
     stated = (silent == int(Silent.STATED)).to(slope.device)
@@ -182,12 +184,12 @@ def score_map(
         scores: tuple[Score, ...] = ()
         z_map = torch.full(study.grid.shape, torch.nan)
     else:
-        draws = Draws(rays=drawn[0], motion=drawn[1])
-        scores = tuple(score(one, slope[0], draws, stated, study.grid) for one in TEMPLATES)
+        draws = Draws(rays=drawn[:n_draws], motion=drawn[n_draws:])
+        scores = tuple(score(one, slope, draws, stated, study.grid) for one in TEMPLATES)
         z_map = torch.where(stated, best(scores)[0], torch.nan).float().cpu()
     return ScoreMap(
         difference=difference,
-        slope=slope[0],
+        slope=slope,
         scores=scores,
         z=z_map,
         silent=silent,
@@ -195,16 +197,24 @@ def score_map(
     )
 
 
-def _drawn_rays(difference: Difference, level: Level, n: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return whitened rays of both visits: the residuals, then n drawn anew, then n of displaced tissue."""
+def _drawn_rays(difference: Difference, level: Level, n: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Give whitened rays of both visits: the residuals, then n drawn anew, then n of displaced tissue.
+
+    One after the other: all of them together would take much memory.
+    """
     generator = torch.Generator().manual_seed(0)
-    current, prior = (
-        torch.cat([own[None], drawn_residuals(own, visit.acquisition, n, generator)])
+    current, prior = difference.residuals
+    factors = [
+        drawn_factors(own, visit.acquisition, n, generator)
         for own, visit in zip(difference.residuals, level.visits, strict=True)
-    )
+    ]
+    yield current, prior
+    for one, two in zip(*factors, strict=True):
+        yield one * current, two * prior
+    still = torch.zeros_like(current)
     moved = displaced_volumes(difference.prior_volume, level.grids[1], n, generator)
-    still = current.new_zeros(n, *current.shape[1:])
-    return torch.cat([current, still]), torch.cat([prior, difference.prior.misfit.columns(moved)])
+    for displaced in difference.prior.misfit.columns(torch.stack(list(moved))):
+        yield still, displaced
 
 
 @torch.no_grad()

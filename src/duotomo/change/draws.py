@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
@@ -13,10 +15,10 @@ ALIKE_MM = 6.0
 """Distance on the detector over which rays keep their sign together, in all views."""
 
 
-def drawn_residuals(
+def drawn_factors(
     residuals: torch.Tensor, acquisition: Acquisition, n: int, generator: torch.Generator
 ) -> torch.Tensor:
-    """Return residuals times smooth random fields of variance 1, (draw, view, v, u).
+    """Return smooth random fields of variance 1, (draw, 1, v, u), that residuals are multiplied by.
 
     A wild bootstrap (Wu, 1986) whose factors go together: residuals are large where edges do not fit, and
     those of neighbouring rays, and of one place in all views, have one cause.
@@ -40,14 +42,13 @@ def drawn_residuals(
         spectrum = spectrum * torch.exp(-decay).view((-1, 1) if axis == 0 else (1, -1))
     factors = torch.fft.ifft2(spectrum).real
     rms = factors.square().mean(dim=(-2, -1), keepdim=True).sqrt()
-    drawn: torch.Tensor = (factors / rms).to(residuals) * residuals
-    return drawn
+    return (factors / rms).to(residuals)
 
 
 def displaced_volumes(
     volume: torch.Tensor, grid: VolumeGrid, n: int, generator: torch.Generator
-) -> torch.Tensor:
-    """Return by how much a volume changes, (draw, z, y, x), where its tissue moves by 1 mm or so, at random.
+) -> Iterator[torch.Tensor]:
+    """Give by how much a volume changes, (z, y, x), where its tissue moves by 1 mm or so, at random.
 
     Parameters
     ----------
@@ -58,15 +59,13 @@ def displaced_volumes(
     n : int
         How many.
     generator : torch.Generator
-        Of the random numbers, on the CPU.
+        Of the random numbers, on the CPU; nothing else may draw from it meanwhile.
     """
     slopes = torch.gradient(volume, spacing=grid.spacing_mm)
-    drawn = []
     for number in range(n):
         length_mm = DISPLACED_MM[number % len(DISPLACED_MM)]
         fields = [_smooth(grid, length_mm, generator).to(volume) for _ in slopes]
-        drawn.append(torch.stack([one * along for one, along in zip(fields, slopes, strict=True)]).sum(dim=0))
-    return torch.stack(drawn)
+        yield torch.stack([one * along for one, along in zip(fields, slopes, strict=True)]).sum(dim=0)
 
 
 def _smooth(grid: VolumeGrid, length_mm: float, generator: torch.Generator) -> torch.Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from duotomo.methods import Study
 
 HELD = 200
-"""Volumes that scores were measured to hold at once: draws, slopes, solves, and spectra of templates."""
+"""Volumes that scores hold at once, at most: draws, slopes, solves, and spectra of templates. On a CPU they
+are fewer; of a GPU, whose transforms take more, it was measured when draws were held longer."""
 
 
 def change_bytes(study: Study) -> int:

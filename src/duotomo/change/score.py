@@ -134,11 +134,13 @@ def correlated(slopes: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
     """Return the inner products of slopes, (..., z, y, x), with a kernel about each voxel; zero beyond."""
     axes = (-3, -2, -1)
     shape = [n + m for n, m in zip(slopes.shape[-3:], kernel.shape, strict=True)]
-    product = torch.fft.rfftn(slopes, s=shape, dim=axes) * torch.fft.rfftn(kernel.flip(0, 1, 2), s=shape)
+    product = torch.fft.rfftn(slopes, s=shape, dim=axes)
+    product *= torch.fft.rfftn(kernel.flip(0, 1, 2), s=shape)
     full: torch.Tensor = torch.fft.irfftn(product, s=shape, dim=axes)
     for axis, n, m in zip(axes, slopes.shape[-3:], kernel.shape, strict=True):
         full = full.narrow(axis, m // 2, n)
-    return full
+    # A copy, for the margins are several times as large.
+    return full.contiguous()
 
 
 def _mean_square(slopes: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:

@@ -108,7 +108,7 @@ def result_files(
             grid = result.grids.get(name, result.grid)
             files[f"{name}.{kind.value}"] = _copy(name, partial(write_volume, volume=volume, grid=grid))
         if change is not None and kind in formats:
-            write = partial(write_volume, volume=change.volume, grid=change.grid)
+            write = partial(write_volume, volume=change.volume, grid=change.grid, note=RESEARCH)
             files[f"{CURRENT_NAME}.{kind.value}"] = _copy(CURRENT_NAME, write)
     if ResultFormat.DICOM in formats:
         files |= _dicom_files(where, result, volumes, identities, change)

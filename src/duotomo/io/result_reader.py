@@ -140,7 +140,7 @@ def _read(folder: Path, index: dict[str, Any], but: Collection[str]) -> SavedRes
             saved_uncertainties=tuple(
                 _uncertainty(one["uncertainty"], paths) for one in motions if one.get("uncertainty")
             ),
-            change=_change(index["change"], paths) if index.get("change") else None,
+            change=_change(index["change"], paths, grid) if index.get("change") else None,
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, FileError):
@@ -154,19 +154,20 @@ def _uncertainty(files: Mapping[str, Any], paths: Mapping[str, Path]) -> SavedUn
     return read_uncertainty(paths[files["file"]], paths[files["map"]] if files.get("map") else None)
 
 
-def _change(files: Mapping[str, str], paths: Mapping[str, Path]) -> Change:
-    return read_change_files(
+def _change(files: Mapping[str, str], paths: Mapping[str, Path], grid: VolumeGrid) -> Change:
+    change = read_change_files(
         findings=paths[files["findings"]],
         scores=paths[files["scores"]],
         silent=paths[files["silent"]],
         volume=paths[files["volume"]],
     )
+    _check_grid(grid, change.grid, files["findings"])
+    return change
 
 
-def _check_grid(stated: VolumeGrid, found: VolumeGrid) -> None:
-    """Raise unless a grid is that of a volume."""
+def _check_grid(stated: VolumeGrid, found: VolumeGrid, file: str = f"{VOLUME}.nii.gz") -> None:
+    """Raise unless a grid is that of a file."""
     if not same_place(stated, found):
         raise FileError(
-            f"expected the grid of {INDEX} to be that of {VOLUME}.nii.gz, {found}; got {stated}. "
-            f"Restore both."
+            f"expected the grid of {INDEX} to be that of {file}, {found}; got {stated}. Restore both."
         )

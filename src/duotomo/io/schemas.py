@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -47,6 +49,11 @@ class _Grid(_Schema):
         if math.prod(shape) > MOST_VOXELS:
             raise ValueError(f"at most {MOST_VOXELS} voxels")
         return shape
+
+    def holds(self, place_mm: Sequence[float]) -> bool:
+        """Return whether a place, (x, y, z), is on the grid, or off by no more than a voxel."""
+        sides = zip(place_mm[::-1], self.center_mm, self.shape, self.spacing_mm, strict=True)
+        return all(abs(mm - middle) <= (n / 2 + 1) * edge for mm, middle, n, edge in sides)
 
 
 class _File(_Schema):
@@ -160,6 +167,19 @@ class _Finding(_Schema):
     slice_index: Annotated[int, Field(ge=0, le=2**16)]
     words: Words
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        sign = 1 if self.kind == "new" else -1
+        if min(sign * self.z, sign * self.contrast_per_mm) < 0:
+            raise ValueError("a score and a contrast above zero for what is new, below for what is gone")
+        for value, (low, high) in (
+            (self.size_mm, self.size_interval_mm),
+            (self.contrast_per_mm, self.contrast_interval_per_mm),
+        ):
+            if not low <= value <= high:
+                raise ValueError("an interval that holds its value")
+        return self
+
 
 class _FalseFindings(_Schema):
     model_config = ConfigDict(extra="forbid")
@@ -171,6 +191,10 @@ class _FalseFindings(_Schema):
     def _alike(self) -> Self:
         if len(self.thresholds) != len(self.expected):
             raise ValueError("as many numbers expected as thresholds")
+        if any(a >= b for a, b in pairwise(self.thresholds)) or any(
+            a < b for a, b in pairwise(self.expected)
+        ):
+            raise ValueError("thresholds that rise, with expected numbers that do not")
         return self
 
 
@@ -185,6 +209,20 @@ class ChangeSchema(_Schema):
     findings: Annotated[list[_Finding], Field(max_length=10**5)]
     grid: _Grid
     files: Annotated[dict[FileName, _File], Field(max_length=MOST_FILES)]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.findings and (self.reason or self.threshold is None):
+            raise ValueError("no findings where visits were not compared")
+        if [one.number for one in self.findings] != list(range(1, len(self.findings) + 1)):
+            raise ValueError("findings with numbers from 1 on, in their order")
+        sizes = [abs(one.z) for one in self.findings]
+        if sizes != sorted(sizes, reverse=True) or any(size < (self.threshold or 0.0) for size in sizes):
+            raise ValueError("the largest |z| first, and none below the threshold")
+        for one in self.findings:
+            if one.slice_index >= self.grid.shape[0] or not self.grid.holds(one.place_mm):
+                raise ValueError("places on the grid")
+        return self
 
 
 class StateSchema(_Schema):

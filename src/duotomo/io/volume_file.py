@@ -25,7 +25,12 @@ SUFFIXES = (".nii.gz", ".nii", *ITK_SUFFIXES)
 
 
 def write_volume(
-    path: AnyPath, volume: torch.Tensor, grid: VolumeGrid, *, identity: Identity | None = None
+    path: AnyPath,
+    volume: torch.Tensor,
+    grid: VolumeGrid,
+    *,
+    identity: Identity | None = None,
+    note: str = "",
 ) -> None:
     """Write a volume as an image (x, y, z), in the format that the suffix names.
 
@@ -44,6 +49,8 @@ def write_volume(
         Where its voxels are.
     identity : Identity, optional
         Whom a DICOM file is of; other formats name nobody.
+    note : str
+        What the header says of the volume to people: NIfTI's description, a comment in `.mha` and `.nrrd`.
 
     Raises
     ------
@@ -72,9 +79,12 @@ def write_volume(
     values = volume.detach().cpu().numpy()
     with durable(where, path) as fresh:
         if is_itk:
-            simpleitk().WriteImage(itk_image(grid, values), str(fresh))
+            image = itk_image(grid, values)
+            if note:
+                image.SetMetaData("Comment", note)
+            simpleitk().WriteImage(image, str(fresh))
         else:
-            write_nifti(fresh, values.transpose(2, 1, 0), ras_affine(grid))
+            write_nifti(fresh, values.transpose(2, 1, 0), ras_affine(grid), description=note)
 
 
 def read_volume(

@@ -60,7 +60,7 @@ class Quality:
         dict
             Lists by name; numbers that are not finite become None.
         """
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        return {name: plain(value) for name, value in asdict(self).items()}
 
 
 @torch.no_grad()
@@ -189,7 +189,8 @@ def _noise(visit: Visit) -> float | None:
         return None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: None for a number that is not finite."""
     if isinstance(value, (tuple, list)):
-        return [_plain(one) for one in value]
-    return value if value is None or math.isfinite(value) else None
+        return [plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

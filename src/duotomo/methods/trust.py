@@ -12,7 +12,7 @@ import torch
 from duotomo.geometry import VolumeGrid
 from duotomo.methods.held_back import HeldBack, held_back
 from duotomo.methods.input_checks import Check, input_checks
-from duotomo.methods.quality import Quality, moved
+from duotomo.methods.quality import Quality, moved, plain
 from duotomo.methods.result import Result
 from duotomo.methods.scales import scales_of
 from duotomo.methods.settings import Settings
@@ -103,7 +103,7 @@ class Trust:
             By name; numbers that are not finite become None.
         """
         rows = [
-            {**{name: _plain(value) for name, value in asdict(check).items()}, "remedy": check.remedy}
+            {**{name: plain(value) for name, value in asdict(check).items()}, "remedy": check.remedy}
             for check in self.checks
         ]
         return {"trusted": self.trusted, "reason": self.reason, "use": self.use, "checks": rows}
@@ -263,7 +263,3 @@ def _reference_predicted(row: HeldBack) -> Check:
     text = f"Held-back rays of visit 1 are predicted by all visits with {row.ratio:.2f} times its own error "
     text += "alone." if row.ratio <= WORSE else "alone: use its volume alone."
     return Check(name=REFERENCE, passed=row.ratio <= WORSE, value=row.ratio, limit=WORSE, text=text)
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

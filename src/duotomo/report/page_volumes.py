@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from duotomo.errors import check_finite
 from duotomo.geometry import VolumeGrid
 from duotomo.io import SavedResult
 from duotomo.io.libraries import nibabel
@@ -153,6 +154,8 @@ def page_volumes(saved: SavedResult) -> PageVolumes:
     The maps of what changed, if that is known, come along.
     """
     volumes = shown_volumes(saved)
+    for name, volume in volumes.items():
+        check_finite("page_volumes", f"the volume {name!r}", volume)
     factors = coarsening(saved.grid, min(MOST_VOXELS, MOST_TOGETHER // len(volumes)))
     values = {name: _pooled(volume, factors) for name, volume in volumes.items()}
     reference = next(iter(values))

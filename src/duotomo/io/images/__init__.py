@@ -12,6 +12,7 @@ from duotomo.io.images.image import ImageRequest, StoredImage
 from duotomo.io.images.metaimage import metaimage_components, read_metaimage
 from duotomo.io.images.nifti import nifti_components, read_nifti
 from duotomo.io.images.nrrd import nrrd_components, read_nrrd
+from duotomo.io.paths import FileError
 from duotomo.io.size_check import MAX_BYTES
 
 READERS: Mapping[str, Callable[[ImageRequest], StoredImage]] = {
@@ -46,4 +47,9 @@ def n_components(path: Path) -> int:
 
 
 def _reader(path: Path) -> Callable[[ImageRequest], StoredImage]:
-    return next(read for suffix, read in READERS.items() if path.name.lower().endswith(suffix))
+    for suffix, read in READERS.items():
+        if path.name.lower().endswith(suffix):
+            return read
+    raise FileError(
+        f"read_image: expected a name that ends in {', '.join(READERS)}; got {path.name!r}. Rename the file."
+    )
