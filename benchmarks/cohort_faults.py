@@ -103,7 +103,7 @@ def steps_kept(out: Path) -> dict[str, int]:
 
 
 def single_runs(manifest: Path, out: Path, names: dict[str, Path]) -> None:
-    """Compute each case by itself, one after the other in this process; what is there is not computed again."""
+    """Compute each case by itself, one after the other here; what is there is not computed again."""
     settings = manifest.with_suffix(".toml")
     settings.write_text(settings_text("joint", OPTIONS), encoding="utf-8")
     for name, scan in names.items():
