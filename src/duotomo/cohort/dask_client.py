@@ -73,7 +73,7 @@ def connected(address: str, *, wait_s: float = CONNECT_S) -> Iterator[Client]:
 
 
 def _ask(address: str, wait_s: float) -> None:
-    """Raise unless a scheduler answers: a client would wait for ever for one that listens and says nothing."""
+    """Raise unless a scheduler answers: a client would wait for ever for one that says nothing."""
     from distributed.core import rpc
 
     async def identity() -> None:
