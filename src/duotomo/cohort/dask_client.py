@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -54,6 +56,7 @@ def connected(address: str, *, wait_s: float = CONNECT_S) -> Iterator[Client]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                _ask(address, wait_s)
                 client = Client(address, timeout=wait_s, set_as_default=False)
         except Exception as error:  # of the network, of Dask, or of whatever else listens there
             said = next(iter(str(error).splitlines()), "") or type(error).__name__
@@ -67,6 +70,19 @@ def connected(address: str, *, wait_s: float = CONNECT_S) -> Iterator[Client]:
             client.close(timeout=5)
         for log, level in zip(logs, levels, strict=True):
             log.setLevel(level)
+
+
+def _ask(address: str, wait_s: float) -> None:
+    """Raise unless a scheduler answers: a client would wait for ever for one that says nothing."""
+    from distributed.core import rpc
+
+    async def identity() -> None:
+        async with rpc(address, timeout=wait_s) as scheduler:
+            await asyncio.wait_for(scheduler.identity(), wait_s)
+
+    # A notebook has a loop of its own that runs.
+    with ThreadPoolExecutor(1) as beside:
+        beside.submit(asyncio.run, identity()).result()
 
 
 def check_versions(client: Client, *, wait_s: float = WORKERS_S) -> None:

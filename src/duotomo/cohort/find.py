@@ -22,7 +22,7 @@ _MAMMOGRAPHY = ("1.2.840.10008.5.1.4.1.1.1.2", "1.2.840.10008.5.1.4.1.1.1.2.1")
 """Several mammography images of one series are a scan, as Breast Projection X-Ray Images are."""
 
 _WHERE = "find_cases"
-_DATES = (("AcquisitionDate", "AcquisitionTime"), ("ContentDate", "ContentTime"), ("StudyDate", "StudyTime"))
+_DATES = (("StudyDate", "StudyTime"), ("AcquisitionDate", "AcquisitionTime"), ("ContentDate", "ContentTime"))
 
 
 @dataclass(frozen=True, kw_only=True)
