@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -233,3 +234,22 @@ def test_help_needs_no_heavy_library() -> None:
         check=True,
     )
     assert ran.stdout.strip() == "[]"
+
+
+def test_compiling_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("duotomo.kernels")
+    before = list(logger.handlers)
+    try:
+        logger.handlers = []
+        Computing().prepare(Talk())
+        logger.info("a loop is compiled")
+        # As when one command runs another.
+        Computing().prepare(Talk())
+        logger.info("another loop is compiled")
+        assert capsys.readouterr().err == "Compiling for this machine, once: about half a minute\n"
+        logger.handlers = []
+        Computing().prepare(Talk(quiet=True))
+        logger.info("a loop is compiled")
+        assert capsys.readouterr().err == ""
+    finally:
+        logger.handlers = before

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from duotomo.geometry import Acquisition, victre
 from duotomo.io.line_integrals import LogSettings, to_line_integrals
 from duotomo.io.paths import FileError
-from duotomo.io.scan_file import read_scan
+from duotomo.io.scan_file import read_scan, read_scan_arrays
 from duotomo.io.scan_geometry import sweep
 from duotomo.io.scan_options import Supplied, Values
 from duotomo.io.size_check import check_bytes, check_size
@@ -241,8 +241,8 @@ def test_dicom_is_told_by_its_mark_or_its_name(
         (tmp_path / name).write_bytes(bytes(128) + (b"DICM" if name == "view.odd" else b"none"))
     seen: list[Any] = []
     projections = pytest.importorskip("duotomo.io.dicom.projections")
-    monkeypatch.setattr(projections, "read_dicom_scan", lambda *given, **_: seen.append(given))
-    read_scan(tmp_path / name, Supplied(machine="victre"))
+    monkeypatch.setattr(projections, "read_dicom_arrays", lambda *given, **_: seen.append(given))
+    read_scan_arrays(tmp_path / name, Supplied(machine="victre"))
     assert seen[0][:2] == (tmp_path / name, Supplied(machine="victre"))
 
 
