@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import pytest
 import torch
 import typer
@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import duotomo as package
 from duotomo.cli import COMMANDS, main
+from duotomo.cli._compiling import LOG, WORDS, announce_compiling
 from duotomo.cli._errors import DEBUG, guarded, translated
 from duotomo.cli._options import Computing, Talk, use_threads
 from duotomo.errors import DeviceError, DuotomoError
@@ -236,20 +237,19 @@ def test_help_needs_no_heavy_library() -> None:
     assert ran.stdout.strip() == "[]"
 
 
-def test_compiling_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
-    logger = logging.getLogger("duotomo.kernels")
-    before = list(logger.handlers)
-    try:
-        logger.handlers = []
-        Computing().prepare(Talk())
-        logger.info("a loop is compiled")
+def test_compiling_is_said_once_and_by_commands_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    def compile_loops(talk: Talk) -> str:
+        announce_compiling(talk)
+        LOG.info("a loop is compiled")
         # As when one command runs another.
-        Computing().prepare(Talk())
-        logger.info("another loop is compiled")
-        assert capsys.readouterr().err == "Compiling for this machine, once: about half a minute\n"
-        logger.handlers = []
-        Computing().prepare(Talk(quiet=True))
-        logger.info("a loop is compiled")
-        assert capsys.readouterr().err == ""
-    finally:
-        logger.handlers = before
+        announce_compiling(talk)
+        LOG.info("another loop is compiled")
+        return "".join(capsys.readouterr())
+
+    before = list(LOG.handlers), LOG.level
+    assert compile_loops(Talk()) == ""
+    with click.Context(click.Command("joint")).scope():
+        assert compile_loops(Talk()) == f"{WORDS}\n"
+    with click.Context(click.Command("joint")).scope():
+        assert compile_loops(Talk(quiet=True)) == ""
+    assert (LOG.handlers, LOG.level) == before

@@ -40,7 +40,7 @@ def drawn_factors(
     for axis, (pixels, edge_mm) in enumerate(zip(shape, acquisition.pixel_spacing_mm, strict=True)):
         decay = 2 * (torch.pi * torch.fft.fftfreq(pixels) * ALIKE_MM / edge_mm) ** 2
         spectrum = spectrum * torch.exp(-decay).view((-1, 1) if axis == 0 else (1, -1))
-    factors = torch.fft.ifft2(spectrum).real
+    factors: torch.Tensor = torch.fft.ifft2(spectrum).real
     rms = factors.square().mean(dim=(-2, -1), keepdim=True).sqrt()
     return (factors / rms).to(residuals)
 

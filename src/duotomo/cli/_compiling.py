@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
 
 import click
-from numba.core import event
+
+from duotomo.cli._options import Talk
+
+LOG = logging.getLogger("duotomo.kernels")
+"""Hears of every loop that is about to be compiled; importing it from there would take Numba."""
 
 WORDS = (
-    "Compiling the loops for this processor: a minute or two, and once. Later runs find them ready, until "
+    "Compiling the loops for this processor: about half a minute, and once. Later runs find them ready, until "
     "duotomo, Numba or the processor changes."
 )
 
 
-class _Announcement(event.Listener):
+class _Announcement(logging.Handler):
     """Says it when the first loop is compiled; nothing where all of them are found ready."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say, self._said = say, False
+    def __init__(self, talk: Talk) -> None:
+        super().__init__(logging.INFO)
+        self._talk, self._said = talk, False
 
-    def on_start(self, event: event.Event) -> None:
+    def emit(self, record: logging.LogRecord) -> None:
         if not self._said:
             self._said = True
-            self._say(WORDS)
-
-    def on_end(self, event: event.Event) -> None:
-        """The time that is left says enough."""
+            self._talk.progress(WORDS)
 
 
-def announce_compiling(say: Callable[[str], None]) -> None:
-    """Say it, once, if loops are compiled while the current command runs."""
+def announce_compiling(talk: Talk) -> None:
+    """Say it, once, if loops are compiled while the current command runs, or one that it runs itself."""
     context = click.get_current_context(silent=True)
-    if context is None:
-        # No command runs, but somebody who calls its parts.
+    if context is None or any(isinstance(one, _Announcement) for one in LOG.handlers):
+        # No command runs, but somebody who calls its parts; or it will be said already.
         return
-    listener = _Announcement(say)
-    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
-    context.call_on_close(lambda: event.unregister("numba:compile", listener))  # type: ignore[no-untyped-call]
+    announcement, level = _Announcement(talk), LOG.level
+    LOG.addHandler(announcement)
+    LOG.setLevel(logging.INFO)
+
+    def end() -> None:
+        LOG.removeHandler(announcement)
+        LOG.setLevel(level)
+
+    context.call_on_close(end)
