@@ -252,6 +252,10 @@ def test_a_page_needs_a_name_that_browsers_know(tmp_path: Path) -> None:
 def test_a_package_without_the_viewer_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    folder = save(tmp_path, result())
+    monkeypatch.setattr(page, "viewer_part", viewer_part)
     monkeypatch.setattr(page, "files", lambda _: tmp_path)
-    with pytest.raises(DuotomoError, match=r"expected the viewer's viewer\.js.*npm run build"):
-        viewer_part(page.SCRIPT)
+    with pytest.raises(DuotomoError, match=r"expected the viewer's viewer\.js.*npm run build") as refused:
+        write_page(folder)
+    # Nothing is wrong with the result: a run is kept without a page.
+    assert not isinstance(refused.value, FileError)

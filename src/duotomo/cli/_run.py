@@ -108,7 +108,7 @@ class Run:
             name, available = torch.cuda.get_device_name(), available_bytes(self.device)
             if needed > available:
                 self.device = "cpu"
-                announce_compiling(self._talk.progress)
+                announce_compiling(self._talk)
                 words = (
                     f"cpu: the run needs {needed / GB:.3g} GB, and {name} has {available / GB:.3g} GB left"
                 )

@@ -103,8 +103,9 @@ def page_of(folder: AnyPath, *, but: Collection[str] = ()) -> str:
     """Return the page of the result in a folder; but: files of it that are not looked at."""
     folder = Path(folder)
     saved, index = read_but("write_page", folder, but=but), read_index("write_page", folder)
+    parts = viewer_part(SCRIPT), viewer_part(STYLE)
     try:
-        return page_html(saved, index)
+        return page_html(saved, index, parts)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         # Before version 3 its own words had no checksum: somebody may have edited them.
         raise FileError(
@@ -113,11 +114,11 @@ def page_of(folder: AnyPath, *, but: Collection[str] = ()) -> str:
         ) from error
 
 
-def page_html(saved: SavedResult, index: dict[str, Any]) -> str:
-    """Return the page of a result. index: the content of its `result.json`."""
+def page_html(saved: SavedResult, index: dict[str, Any], parts: tuple[str, str]) -> str:
+    """Return the page of a result. index: the content of its `result.json`. parts: script and style."""
+    script, style = parts
     # `</script` would end the element: in a script's strings and patterns, `<\\/script` means the same.
-    script = viewer_part(SCRIPT).replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    style = viewer_part(STYLE)
+    script = script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
     shown = page_volumes(saved)
     described, blocks = _viewer_data(saved, shown)
     policy = "; ".join(
