@@ -64,7 +64,7 @@ class Computing:
         if found == "cpu":
             from duotomo.cli._compiling import announce_compiling
 
-            announce_compiling(talk.progress)
+            announce_compiling(talk)
         else:
             # Kernels are started on the current device.
             torch.cuda.set_device(found)
