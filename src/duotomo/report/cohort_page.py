@@ -13,7 +13,7 @@ from pathlib import Path
 from duotomo.change.change import RESEARCH
 from duotomo.cohort import Row, read_table
 from duotomo.cohort.folder import CSV, PAGE, PARQUET
-from duotomo.cohort.table import STATUSES
+from duotomo.cohort.table import DONE, STATUSES
 from duotomo.cohort.thumbnail import draw_thumbnail, thumbnail_of
 from duotomo.io.durable import durable
 from duotomo.io.paths import AnyPath
@@ -259,7 +259,9 @@ def _cells(row: Row, folder: Path) -> Iterator[str]:
         elif column.name == "status":
             shown = f'<span class="status {_css(row.status)}">{shown}</span>'
         elif column.name == "reason":
-            kind, shown = "why", escape(" ".join(part for part in (row.differ.upper(), row.reason) if part))
+            # How a method ended well is on the case's own page.
+            why = "" if row.status == DONE else row.reason
+            kind, shown = "why", escape(" ".join(part for part in (row.differ.upper(), why) if part))
         value, label = escape(column.value(row)), escape(column.title)
         yield f'<td class="{kind}" data-label="{label}" data-value="{value}">{shown}</td>'
 
