@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import click
+import numba
 import pytest
 import torch
 import typer
@@ -187,7 +188,7 @@ def test_a_device_that_is_there_is_taken(device: str, found: str, monkeypatch: p
 
 
 def test_threads_and_seed_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = torch.get_num_threads()
+    before, loops = torch.get_num_threads(), numba.get_num_threads()
     try:
         Computing(threads=1, seed=7).prepare(Talk())
         assert torch.get_num_threads() == 1
@@ -197,6 +198,7 @@ def test_threads_and_seed_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
         use_threads(1)
         assert os.environ["NUMBA_NUM_THREADS"] == "1"
     finally:
+        numba.set_num_threads(loops)
         torch.set_num_threads(before)
 
 

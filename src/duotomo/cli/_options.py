@@ -107,7 +107,6 @@ def use_threads(n_threads: int) -> None:
     import torch
 
     n_threads = min(n_threads, os.cpu_count() or 1)
-    torch.set_num_threads(n_threads)
     # The compiler starts its threads when it is imported, and afterwards may only use fewer.
     if "numba" in sys.modules:
         import numba
@@ -116,6 +115,8 @@ def use_threads(n_threads: int) -> None:
         numba.set_num_threads(min(n_threads, most))
     else:
         os.environ["NUMBA_NUM_THREADS"] = str(n_threads)
+    # At the end: the compiler's threads are OpenMP's, and starting them sets how many PyTorch uses, too.
+    torch.set_num_threads(n_threads)
 
 
 GEOMETRY = (
