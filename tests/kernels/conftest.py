@@ -14,5 +14,6 @@ def two_threads() -> Iterator[None]:
     before = numba.get_num_threads()
     if numba.config.NUMBA_NUM_THREADS < 2:
         pytest.skip("needs two threads; Numba was started with one")
+    numba.set_num_threads(2)
     yield
     numba.set_num_threads(before)
