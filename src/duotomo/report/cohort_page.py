@@ -19,7 +19,7 @@ from duotomo.io.durable import durable
 from duotomo.io.paths import AnyPath
 from duotomo.io.result_format import PAGE as CASE_PAGE
 from duotomo.report.cohort_charts import histogram_svg
-from duotomo.report.page import _hash
+from duotomo.report.offline import offline_html
 
 MOST_THUMBNAILS = 2000
 """On one page: some 60 MB. The others are behind their links."""
@@ -104,29 +104,7 @@ def write_cohort_page(folder: AnyPath) -> Path:
 def cohort_html(rows: Sequence[Row], folder: Path) -> str:
     """Return the page of rows. folder: in which their pictures and pages are."""
     script, style = (_part(name) for name in (_SCRIPT, _STYLE))
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src '{_hash(script)}'",
-            f"style-src '{_hash(style)}'",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
-    )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<title>duotomo: {len(rows)} cases</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-</head>
-<body>
-<header>{_head(rows, folder)}</header>
+    body = f"""<header>{_head(rows, folder)}</header>
 <main>
 {_failures(rows)}{_charts(rows)}
 <h2>Cases</h2>
@@ -134,10 +112,8 @@ def cohort_html(rows: Sequence[Row], folder: Path) -> str:
 {_table(rows, folder)}
 </main>
 <footer>{escape(RESEARCH)}</footer>
-<script>{script}</script>
-</body>
-</html>
 """
+    return offline_html(title=f"duotomo: {len(rows)} cases", style=style, script=script, body=body)
 
 
 def _part(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Collection
-from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -22,6 +21,7 @@ from duotomo.io.result_folder import write_drawn
 from duotomo.io.result_format import PAGE
 from duotomo.io.result_index import INDEX, read_index
 from duotomo.io.result_reader import read_but
+from duotomo.report.offline import offline_html
 from duotomo.report.page_breast import breast_label, breast_letters, is_right
 from duotomo.report.page_deformation import page_deviations
 from duotomo.report.page_findings import described_change
@@ -117,41 +117,17 @@ def page_of(folder: AnyPath, *, but: Collection[str] = ()) -> str:
 def page_html(saved: SavedResult, index: dict[str, Any], parts: tuple[str, str]) -> str:
     """Return the page of a result. index: the content of its `result.json`. parts: script and style."""
     script, style = parts
-    # `</script` would end the element: in a script's strings and patterns, `<\\/script` means the same.
-    script = script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
     shown = page_volumes(saved)
     described, blocks = _viewer_data(saved, shown)
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src '{_hash(script)}'",
-            f"style-src '{_hash(style)}'",
-            "img-src data: blob:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
-    )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<title>duotomo: {escape(saved.method)}</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-</head>
-<body>
-<main id="viewer"><p>Unpacking the volumes ...</p></main>
+    body = f"""<main id="viewer"><p>Unpacking the volumes ...</p></main>
 <aside id="text" aria-label="The result in words" tabindex="0">{text_html(saved, index, shown)}</aside>
 <footer>{escape(RESEARCH)}</footer>
 <noscript><p>The pictures need JavaScript; the text does not.</p></noscript>
 <script type="application/json" id="viewer-data">{_json(described)}</script>
-{"".join(blocks)}<script>{script}</script>
-</body>
-</html>
-"""
+{"".join(blocks)}"""
+    return offline_html(
+        title=f"duotomo: {saved.method}", style=style, script=script, body=body, images="data: blob:"
+    )
 
 
 def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any], list[str]]:
@@ -225,7 +201,3 @@ def _block(element: str, content: bytes) -> str:
 def _json(value: Any) -> str:
     # JSON knows \\u003c, and HTML does not, so no text can end the element.
     return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
