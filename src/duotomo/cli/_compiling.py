@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 import click
 
-from duotomo.cli._options import Talk
+if TYPE_CHECKING:
+    from duotomo.cli._options import Talk
 
 LOG = logging.getLogger("duotomo.kernels")
 """Hears of every loop that is about to be compiled; importing it from there would take Numba."""
