@@ -11,11 +11,12 @@ from PIL import Image
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 SCRIPTS = sorted(path.stem for path in GALLERY.glob("*.py"))
+NEEDS = {"with_scipy": "scipy", "five_women": "distributed"}
 
 
 def draw(name: str, path: Path) -> dict[str, float]:
-    if name == "with_scipy":
-        pytest.importorskip("scipy")
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
     return dict(importlib.import_module(f"docs.gallery.{name}").draw(path, quick=True))
 
 
