@@ -197,7 +197,7 @@ def test_a_page_that_cannot_be_made_does_not_cost_the_result(
             "expected --machine once, or once for each",
         ),
         (("--thickness", "900"), "expected the top of the breast below the source"),
-        (("--pixel-spacing", "1"), "expected 2 numbers, with commas between them, for --pixel-spacing"),
+        (("--pixel-spacing", "1,2,3"), "expected 2 numbers, with commas between them, for --pixel-spacing"),
         (("--angles", "1;2"), "expected numbers, with commas between them, for --angles"),
         (("--plain", "--bending", "1"), "expected --plain alone"),
         (("--transform", "elastic"), "expected --transform as one of translation, rigid, affine, bspline"),

@@ -92,7 +92,7 @@ def check_versions(client: Client, *, wait_s: float = WORKERS_S) -> None:
     except TimeoutError as error:
         raise DuotomoError(
             f"cohort: expected workers of the Dask scheduler at {_address(client)}; got none within "
-            f"{wait_s:.0f} s. Start some: dask worker {_address(client)} --nthreads 1."
+            f"{wait_s:.0f} s. Start some: dask worker {_address(client)}."
         ) from error
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -13,6 +13,7 @@ from typing import Any
 from duotomo.cohort.case import MANAGED, Case, Value
 from duotomo.cohort.folder import OPTIONS, case_folder
 from duotomo.cohort.manifest import refusal
+from duotomo.cohort.words import as_words
 from duotomo.errors import DuotomoError
 from duotomo.io.durable import durable
 from duotomo.io.free_memory import PROGRAM_BYTES
@@ -59,7 +60,8 @@ class Planned:
 def words_of(planned: Planned, out: Path) -> tuple[str, ...]:
     """Return the words of a case's command line, without where its result goes."""
     paths = [str(path.resolve()) for path in planned.case.visits]
-    return (planned.case.command.value, *paths, "--settings", str(options_file(out, planned.case.name)))
+    settings = as_words({"settings": str(options_file(out, planned.case.name))})
+    return (planned.case.command.value, *paths, *settings)
 
 
 def options_file(out: Path, name: str) -> Path:
@@ -102,8 +104,8 @@ class Planner:
         said = self._read()
         if said is None:
             raise DuotomoError(
-                "cohort: expected duotomo's commands to say their options; got no answer. Run duotomo joint "
-                "--help to see why."
+                "cohort: expected duotomo's commands to say their options; got no answer. Run python "
+                "-m duotomo to see why."
             )
         self.options = said["options"]
 
@@ -191,7 +193,8 @@ def _plan(planned: Planned, out: Path, planner: Planner) -> Planned:
         write_options(out, planned)
     except DuotomoError as error:
         return _failed(planned, f"{case.place}: {error}")
-    said = planner.ask([*words_of(planned, out), "--out", str(case_folder(out, case.name).resolve())])
+    folder = as_words({"out": str(case_folder(out, case.name).resolve())})
+    said = planner.ask([*words_of(planned, out), *folder])
     if "error" in said:
         option = said.get("option")
         # A value that is wrong on the shell is wrong in the file of options, too.

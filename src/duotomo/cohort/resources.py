@@ -74,7 +74,7 @@ class Resources:
         if self.scheduler is not None and (self.n_workers or self.max_memory_gb or self.per_gpu > 1):
             raise DuotomoError(
                 "Resources: expected `scheduler` without `n_workers`, `max_memory_gb` and `per_gpu`; got "
-                "both. Its workers say how many they are, and dask worker --memory-limit what each may take."
+                "both. Its workers say how many they are, and what each may take."
             )
 
 

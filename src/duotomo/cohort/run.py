@@ -34,6 +34,7 @@ from duotomo.cohort.resources import Allotment, Resources, allot, seconds_left, 
 from duotomo.cohort.table import Row, read_table
 from duotomo.cohort.task import REFUSED, STOPPED, Outcome, Task
 from duotomo.cohort.thumbnail import thumbnail_of
+from duotomo.cohort.words import as_words
 from duotomo.cohort.workers import local_workers
 from duotomo.errors import DuotomoError
 from duotomo.io.durable import durable, held
@@ -243,7 +244,7 @@ class _Run:
         return [
             Task(
                 name=name,
-                words=(*words_of(one, self._out), "--device", resources.device),
+                words=(*words_of(one, self._out), *as_words({"device": resources.device})),
                 out=str(case_folder(self._out, name).resolve()),
                 log=str((self._out / LOGS / f"{name}.txt").resolve()),
                 thumbnail=str(thumbnail_of(self._out, name).resolve()),

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from duotomo.cohort.folder import CHECKPOINT
 from duotomo.cohort.thumbnail import draw_thumbnail
+from duotomo.cohort.words import as_words
 from duotomo.io.durable import locked
 from duotomo.io.paths import FileError, make_folder
 
@@ -122,10 +123,12 @@ def _wait_for(task: Task) -> bool:
 
 def _attempt(task: Task, number: int) -> tuple[int, str]:
     """Return the exit code of one process, and what it says is wrong."""
-    most, words = share_bytes(), [*task.words, "--out", task.out, "--resume", "--json"]
-    words += ["--threads", str(task.n_threads)]
+    most = share_bytes()
+    options: dict[str, str | int | bool] = {"out": task.out, "resume": True, "json": True}
+    options["threads"] = task.n_threads
     if (allowed := task.device_bytes or most) is not None:
-        words += ["--max-memory", f"{allowed / 1e9:.6g}"]
+        options["max_memory"] = f"{allowed / 1e9:.6g}"
+    words = [*task.words, *as_words(options)]
     command = [sys.executable, "-m", "duotomo.cohort.child", str(os.getpid()), PROGRAM, *words]
     with tempfile.TemporaryFile() as said, _log(task.log) as log:
         again = " from its checkpoint" if (Path(task.out) / CHECKPOINT).exists() else ""
@@ -197,7 +200,7 @@ def _too_large(most: int | None) -> str:
 
 
 def _error_in(text: str) -> str:
-    """Return the error of what a command said with --json, "" if it said none."""
+    """Return the error of what a command said as JSON, "" if it said none."""
     for line in reversed(text.splitlines()):
         try:
             content: Any = json.loads(line)

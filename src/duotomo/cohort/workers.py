@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from duotomo.cohort.resources import Allotment
+from duotomo.cohort.words import as_words
 from duotomo.errors import DuotomoError
 
 LOOPBACK = "127.0.0.1"
@@ -44,9 +45,9 @@ class LocalWorkers:
     def start(self) -> None:
         """Start the scheduler, wait for its address, and start the workers."""
         said = Path(tempfile.mkdtemp(dir=self._scratch)) / "scheduler.json"
-        dashboard = ["--dashboard-address", f"{LOOPBACK}:0"] if find_spec("bokeh") else ["--no-dashboard"]
-        words = ["--host", LOOPBACK, "--port", "0", "--scheduler-file", str(said), *dashboard]
-        self._scheduler = self._process("scheduler", words, {})
+        options: dict[str, str | int | bool] = {"host": LOOPBACK, "port": 0, "scheduler_file": str(said)}
+        options |= {"dashboard_address": f"{LOOPBACK}:0"} if find_spec("bokeh") else {"no_dashboard": True}
+        self._scheduler = self._process("scheduler", as_words(options), {})
         self.address = _address(self._scheduler, said)
         self._workers = [self._worker(number) for number in range(self._allotment.n_workers)]
 
@@ -76,12 +77,19 @@ class LocalWorkers:
         self._workers, self._scheduler = [], None
 
     def _worker(self, number: int) -> subprocess.Popen[bytes]:
-        words = [self.address, "--no-nanny", "--nthreads", "1", "--host", LOOPBACK, "--no-dashboard"]
-        words += ["--name", f"{number}", "--memory-limit", f"{self._allotment.share_bytes}"]
-        words += ["--death-timeout", "60", "--local-directory", str(self._scratch)]
+        options: dict[str, str | int | bool] = {
+            "no_nanny": True,
+            "nthreads": 1,
+            "host": LOOPBACK,
+            "no_dashboard": True,
+            "name": number,
+            "memory_limit": self._allotment.share_bytes,
+            "death_timeout": 60,
+            "local_directory": str(self._scratch),
+        }
         gpus = self._allotment.gpus
         seen = {"CUDA_VISIBLE_DEVICES": _gpu(gpus[number])} if gpus else {}
-        return self._process("worker", words, seen)
+        return self._process("worker", [self.address, *as_words(options)], seen)
 
     def _process(self, kind: str, words: list[str], seen: dict[str, str]) -> subprocess.Popen[bytes]:
         log = self._logs / f".dask-{kind}.txt"

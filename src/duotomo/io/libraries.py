@@ -14,34 +14,38 @@ ITK = logging.getLogger("SimpleITK")
 """What ITK says."""
 
 
-@functools.cache
 def simpleitk() -> Any:
     """Return the module SimpleITK; what ITK says goes to Python's logging, and no longer to the terminal."""
     with warnings.catch_warnings():
         # From SWIG's own types, on Python 3.12 and later; as an error it would end the process.
         warnings.filterwarnings("ignore", "builtin type .* has no __module__", DeprecationWarning)
         sitk = _library("SimpleITK")
-        base: Any = sitk.LoggerBase
-
-        class ItkWords(base):  # type: ignore[misc]
-            """Hears all that ITK says, for as long as ITK has it."""
-
-            def DisplayText(self, text: str) -> None:
-                ITK.info(text.strip())
-
-            def DisplayWarningText(self, text: str) -> None:
-                ITK.warning(text.strip())
-
-            def DisplayErrorText(self, text: str) -> None:
-                ITK.error(text.strip())
-
-            DisplayGenericOutputText = DisplayDebugText = DisplayText
-
-        words = ItkWords()
-        words.SetAsGlobalITKLogger()
-        # ITK does not keep it.
-        sitk.duotomo_words = words
+        _listen(sitk)
         return sitk
+
+
+@functools.cache
+def _listen(sitk: Any) -> Any:
+    """Have ITK say to Python's logging what it says, and return who hears it: ITK does not keep it."""
+    base: Any = sitk.LoggerBase
+
+    class ItkWords(base):  # type: ignore[misc]
+        """Hears all that ITK says, for as long as ITK has it."""
+
+        def DisplayText(self, text: str) -> None:
+            ITK.info(text.strip())
+
+        def DisplayWarningText(self, text: str) -> None:
+            ITK.warning(text.strip())
+
+        def DisplayErrorText(self, text: str) -> None:
+            ITK.error(text.strip())
+
+        DisplayGenericOutputText = DisplayDebugText = DisplayText
+
+    words = ItkWords()
+    words.SetAsGlobalITKLogger()
+    return words
 
 
 def nibabel() -> Any:

@@ -1,4 +1,4 @@
-"""Options of a command as TOML, as its `--settings` reads them."""
+"""Options of a command as TOML, as its file of settings has them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def settings_text(command: str, values: Mapping[str, Any], *, remarks: Sequence[str] = ()) -> str:
-    """Return the TOML that `--settings` of a command reads; what is None is left out.
+    """Return the TOML of a command's file of settings; what is None is left out.
 
     remarks: lines of comment at the top.
 
