@@ -47,7 +47,7 @@ def _twice(name: str) -> Words:
 def scan_commands(name: str) -> tuple[Words, ...]:
     """Return the commands for a scan of this name."""
     return (
-        ("info", f"{{in}}/{name}", "--json"),
+        ("info", f"{{in}}/{name}", "--thickness", "24", "--json"),
         ("convert", f"{{in}}/{name}", "{out}.h5", "--json"),
         ("reconstruct", f"{{in}}/{name}", *_COARSE),
         ("joint", *_twice(name), "--thickness", "24", "--steps", "1", "--out", "{out}"),
