@@ -187,7 +187,9 @@ def test_an_inverse_says_where_there_is_none(tmp_path: Path) -> None:
     again = read_transform(tmp_path / "b.tfm", GRID)
     assert float((bent().points(again.points(points())) - points()).norm(dim=-1).max()) < 1e-5
     assert f"at {GRID.n_voxels} points, and to" in notes[0]
-    with pytest.raises(FileError, match=r"expected `inverse` for a transform, or that of a result; got a volume"):
+    with pytest.raises(
+        FileError, match=r"expected `inverse` for a transform, or that of a result; got a volume"
+    ):
         convert(tmp_path / "grid.mha", tmp_path / "c.mha", inverse=True)
 
 
