@@ -10,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-import click
 import numba
 import pytest
 import torch
@@ -19,7 +18,7 @@ from typer.testing import CliRunner
 
 import duotomo as package
 from duotomo.cli import COMMANDS, main
-from duotomo.cli._compiling import LOG, WORDS, announce_compiling
+from duotomo.cli._compiling import LOG, WORDS, announce_compiling, announcing
 from duotomo.cli._errors import DEBUG, guarded, translated
 from duotomo.cli._options import Computing, Talk, use_threads
 from duotomo.errors import DeviceError, DuotomoError
@@ -250,8 +249,8 @@ def test_compiling_is_said_once_and_by_commands_alone(capsys: pytest.CaptureFixt
 
     before = list(LOG.handlers), LOG.level
     assert compile_loops(Talk()) == ""
-    with click.Context(click.Command("joint")).scope():
+    with announcing():
         assert compile_loops(Talk()) == f"{WORDS}\n"
-    with click.Context(click.Command("joint")).scope():
+    with announcing():
         assert compile_loops(Talk(quiet=True)) == ""
     assert (LOG.handlers, LOG.level) == before

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
-
-import click
 
 if TYPE_CHECKING:
     from duotomo.cli._options import Talk
@@ -22,28 +22,32 @@ WORDS = (
 class _Announcement(logging.Handler):
     """Says it when the first loop is compiled; nothing where all of them are found ready."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self) -> None:
         super().__init__(logging.INFO)
-        self._talk, self._said = talk, False
+        self.talk: Talk | None = None
+        self._said = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not self._said:
+        if self.talk is not None and not self._said:
             self._said = True
-            self._talk.progress(WORDS)
+            self.talk.progress(WORDS)
+
+
+@contextmanager
+def announcing() -> Iterator[None]:
+    """Listen while a command runs: it says to whom."""
+    announcement, level = _Announcement(), LOG.level
+    LOG.addHandler(announcement)
+    LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(announcement)
+        LOG.setLevel(level)
 
 
 def announce_compiling(talk: Talk) -> None:
     """Say it, once, if loops are compiled while the current command runs, or one that it runs itself."""
-    context = click.get_current_context(silent=True)
-    if context is None or any(isinstance(one, _Announcement) for one in LOG.handlers):
-        # No command runs, but somebody who calls its parts; or it will be said already.
-        return
-    announcement, level = _Announcement(talk), LOG.level
-    LOG.addHandler(announcement)
-    LOG.setLevel(logging.INFO)
-
-    def end() -> None:
-        LOG.removeHandler(announcement)
-        LOG.setLevel(level)
-
-    context.call_on_close(end)
+    for one in LOG.handlers:
+        if isinstance(one, _Announcement) and one.talk is None:
+            one.talk = talk

@@ -15,6 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from duotomo.cli._compiling import announcing
+
 LOG = logging.getLogger("duotomo.commands")
 """What commands say, and how they end."""
 
@@ -61,7 +63,8 @@ def quiet_libraries(command: str, options: Mapping[str, Any]) -> Iterator[None]:
         if handler is not silence:
             LOG.setLevel(logging.INFO)
             LOG.info("\n".join(_header(command, options)))
-        yield
+        with announcing():
+            yield
     finally:
         warnings.showwarning = shown
         LOG.setLevel(logging.NOTSET)
