@@ -43,7 +43,8 @@ def tissue_window(values: Floats, inside: NDArray[np.bool_]) -> tuple[float, flo
 
     >>> values = np.linspace(0, 1, 1001, dtype=np.float32)
     >>> low, high = tissue_window(values, values > 0.5)
-    >>> tissue_window(np.where(values > 0.4, values, 9), values > 0.5) == (low, high)
+    >>> skin = (0.4 < values) & (values < 0.5)
+    >>> tissue_window(np.where(skin, np.float32(9.0), values), values > 0.5) == (low, high)
     True
     """
     body = sample(values[inside] if inside.any() else values)
