@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -247,3 +249,17 @@ def test_what_a_library_says_of_damaged_dicom_is_not_shown(
     assert ran.code == 2
     assert "expected a DICOM file that can be read; got: RuntimeError" in ran.err
     assert "Doe" not in ran.err
+
+
+def test_a_scan_is_looked_at_without_pytorch(tmp_path: Path) -> None:
+    (path, *_) = write_scans(tmp_path)
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from duotomo.cli import main\n"
+        "ran = CliRunner().invoke(main, ['info', *sys.argv[1:]])\n"
+        "print(ran.exit_code, sorted({'torch', 'numba', 'scipy'} & set(sys.modules)))\n"
+    )
+    words = [sys.executable, "-c", code, str(path), "--thickness", "24"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert ran.stdout == "0 []\n"

@@ -33,7 +33,6 @@ def info(
     """
     from duotomo.io import describe
     from duotomo.io.file_kind import FileKind
-    from duotomo.io.visits import disagreement
 
     found = []
     for number, path in enumerate(paths, start=1):
@@ -48,6 +47,9 @@ def info(
     scans = all(facts["kind"] == FileKind.SCAN.value for facts in found)
     apart = ""
     if len(found) > 1 and scans and not missing:
+        # It takes PyTorch, a second of it.
+        from duotomo.io.visits import disagreement
+
         apart = as_options(disagreement(paths, scan, allowed), context)
         talk.say(f"together: {apart or 'as far as the files tell, visits of one breast'}")
     if scans:
