@@ -17,7 +17,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DISTRIBUTIONS = packages_distributions()
 """The distributions that bring a module, of all that are installed."""
 
-OPTIONAL = {"triton": "a GPU's PyTorch brings it", "pylops": "the extra peers", "cuda": "the extra gpu"}
+OPTIONAL = {
+    "triton": "a GPU's PyTorch brings it",
+    "pylops": "the extra peers",
+    "cuda": "the extra gpu",
+    **dict.fromkeys(("dask", "distributed", "pyarrow"), "the extra cluster"),
+}
 """Modules that the package does without, and says so where they are missing."""
 
 NAMES_A_MODULE = {"import_module", "find_spec", "library", "_library", "scipy_part"}
@@ -25,8 +30,6 @@ NAMES_A_MODULE = {"import_module", "find_spec", "library", "_library", "scipy_pa
 
 NO_IMPORT = {"pylibjpeg", "pylibjpeg-openjpeg", "pyjpegls"}
 """Plug-ins that pydicom finds by itself."""
-
-OPTIONAL |= dict.fromkeys(("dask", "distributed", "pyarrow"), "the extra cluster")
 
 
 def normal(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from duotomo.cli._compiling import announce_compiling
 from duotomo.cli._flatten import Fields
 from duotomo.cli._log import LOG
 from duotomo.errors import shown
@@ -61,11 +62,8 @@ class Computing:
         torch.manual_seed(self.seed)
         if self.threads is not None:
             use_threads(self.threads)
-        if found == "cpu":
-            from duotomo.cli._compiling import announce_compiling
-
-            announce_compiling(talk)
-        else:
+        announce_compiling(talk)
+        if found != "cpu":
             # Kernels are started on the current device.
             torch.cuda.set_device(found)
         return found

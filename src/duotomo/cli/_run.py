@@ -103,12 +103,9 @@ class Run:
         if self._automatic and self.device != "cpu":
             import torch
 
-            from duotomo.cli._compiling import announce_compiling
-
             name, available = torch.cuda.get_device_name(), available_bytes(self.device)
             if needed > available:
                 self.device = "cpu"
-                announce_compiling(self._talk)
                 words = (
                     f"cpu: the run needs {needed / GB:.3g} GB, and {name} has {available / GB:.3g} GB left"
                 )

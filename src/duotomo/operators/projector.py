@@ -93,8 +93,7 @@ class Projector(LinearOperator):
     def transpose(self, y: torch.Tensor) -> torch.Tensor:
         volumes = y.new_empty(y.shape[0], *self.domain)
         # A GPU writes the volume faster than it adds to it, and has room for all views at once.
-        together = self._all is not None and y.device.type == "cuda"
-        parts = [self._all] if together and self._all is not None else self._parts
+        parts = [self._all] if self._all is not None and y.device.type == "cuda" else self._parts
         room = y.new_empty(max(part.n_pixels + part.n_spread for part in parts))
         for projections, volume in zip(y, volumes, strict=True):
             for part in parts:
