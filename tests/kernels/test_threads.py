@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import numba
 import pytest
 
 from duotomo.kernels.threads import share
@@ -42,3 +43,9 @@ def test_what_a_helper_raises_is_raised(two_threads: None) -> None:
 
     with pytest.raises(ValueError, match="in a helper"):
         share(work, 2, steps=1e9, parts=1)
+
+
+def test_all_threads_are_there_from_the_first_time_on(two_threads: None) -> None:
+    share(lambda begin, end: None, 8, steps=1e9)
+    names = [thread.name for thread in threading.enumerate() if thread.name.startswith("duotomo_")]
+    assert len(names) == numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]

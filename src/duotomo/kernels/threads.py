@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numba
 
@@ -17,6 +18,8 @@ PARTS = 4
 """Parts of the work for each thread, where a part costs nothing by itself."""
 SERIAL = 1 << 15
 """Steps, of about a nanosecond, that are done before another thread has woken up."""
+START_S = 10.0
+"""For all threads to be there: where one cannot be had, the others do not wait for it forever."""
 
 _helpers: ThreadPoolExecutor | None = None
 
@@ -72,8 +75,13 @@ def share(work: Callable[[int, int], None], n_tasks: int, *, steps: float, parts
 def _pool() -> ThreadPoolExecutor:
     global _helpers
     if _helpers is None:
-        # Threads are started as they are needed, and never more than Numba allows.
-        _helpers = ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS, "duotomo")  # type: ignore[attr-defined]
+        n_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+        _helpers = ThreadPoolExecutor(n_threads, "duotomo")
+        # All are started now, each waiting for the last one. Left to itself the pool starts another one
+        # whenever all are busy, so that it grows while a program runs.
+        started = Barrier(n_threads, timeout=START_S)
+        for _ in range(n_threads):
+            _helpers.submit(started.wait)
     return _helpers
 
 
