@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm, world_to_voxel
+from duotomo.mechanics.compression import Compression
+from duotomo.mechanics.compression_mask import compress_mask
 from duotomo.phantoms import Breast, BreastShape, Density, Tissue, attenuation_per_mm, compress
 from duotomo.phantoms.attenuation import JOHNS_YAFFE_20_KEV_PER_MM
-from duotomo.phantoms.compression import Compression
-from duotomo.phantoms.compression_mask import compress_mask
 
 Floats = NDArray[np.float64]
 

@@ -29,9 +29,9 @@ from benchmarks.change_plan import CaseSpec, Kind, Nuisance, named, plan
 from benchmarks.change_scan import acquisition_over, scanned_grid, scanned_visit, study_grid
 from duotomo.change.finding import Xyz
 from duotomo.geometry import VolumeGrid
+from duotomo.mechanics.compression import sampled_motion
 from duotomo.methods import Study
 from duotomo.operators import Projector
-from duotomo.phantoms.compression import sampled_motion
 from duotomo.transforms import Motion
 
 __all__ = ["CaseSpec", "ChangeCase", "grid_of", "make", "named", "plan"]

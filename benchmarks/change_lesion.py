@@ -18,7 +18,7 @@ from benchmarks.change_plan import CaseSpec
 from duotomo.change.finding import Xyz
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
-from duotomo.phantoms.compression import sampled_motion
+from duotomo.mechanics.compression import sampled_motion
 from duotomo.phantoms.lesion import LesionBox
 from duotomo.phantoms.lesions import CalcificationCluster, SpiculatedMass
 

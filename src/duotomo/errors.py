@@ -20,6 +20,7 @@ __all__ = [
     "NonFiniteError",
     "ShapeError",
     "check_finite",
+    "check_lengths",
     "check_same",
     "check_tensor",
     "finite_check",
@@ -273,3 +274,23 @@ def finite_check(where: str, name: str, tensor: torch.Tensor) -> Callable[[], No
         )
 
     return finish
+
+
+def check_lengths(owner: str, name: str, *lengths_mm: float) -> None:
+    """Raise unless lengths are finite and positive.
+
+    Parameters
+    ----------
+    owner, name : str
+        Who asks, and what the lengths are.
+    *lengths_mm : float
+        One or more, in mm.
+
+    Raises
+    ------
+    GeometryError
+        If one is not finite and positive.
+    """
+    if not all(0 < length_mm < math.inf for length_mm in lengths_mm):
+        came = lengths_mm if len(lengths_mm) > 1 else lengths_mm[0]
+        raise GeometryError(f"{owner}: expected {name} > 0; got {came}. Give lengths in mm.")

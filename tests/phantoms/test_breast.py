@@ -15,9 +15,9 @@ import pytest
 import duotomo
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
+from duotomo.mechanics.breast_shape import BreastShape
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.breast import Breast, BreastTissue, Density
-from duotomo.phantoms.breast_shape import BreastShape
 
 SHAPE = BreastShape(center_mm=(3.0, 1.0, 32.0), radii_mm=(38.0, 36.0, 30.0))
 BREAST = Breast(shape=SHAPE, density=Density.C, seed=5)

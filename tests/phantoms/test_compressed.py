@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
+from duotomo.mechanics.breast_shape import BreastShape
+from duotomo.mechanics.compression import Compression, compress, motion_between
 from duotomo.phantoms import Ellipsoid
-from duotomo.phantoms.breast_shape import BreastShape
 from duotomo.phantoms.compressed import Compressed
-from duotomo.phantoms.compression import Compression, compress, motion_between
 
 SHAPE = BreastShape(center_mm=(0.0, 0.0, 30.0), radii_mm=(20.0, 19.0, 14.0))
 GRID = VolumeGrid(shape=(28, 26, 52), spacing_mm=(1.0, 1.0, 1.0), center_mm=(11.0, 12.0, 0.0))

@@ -13,9 +13,9 @@ from scipy import ndimage
 
 from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import VolumeGrid
+from duotomo.mechanics.breast_shape import BreastShape
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.breast import Breast, Density
-from duotomo.phantoms.breast_shape import BreastShape
 from duotomo.phantoms.lesions import CalcificationCluster, SpiculatedMass, WithLesions
 from duotomo.phantoms.solids import Ellipsoid
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from duotomo._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from duotomo.mechanics.breast_shape import BreastShape
+    from duotomo.mechanics.compression import compress
     from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
     from duotomo.phantoms.breast import Breast, BreastTissue
-    from duotomo.phantoms.breast_shape import BreastShape
-    from duotomo.phantoms.compression import compress
     from duotomo.phantoms.density import Density
     from duotomo.phantoms.lesions import CalcificationCluster, SpiculatedMass, WithLesions
     from duotomo.phantoms.phantom import Phantom
@@ -44,8 +44,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "attenuation": ("Tissue", "attenuation_per_mm"),
         "breast": ("Breast", "BreastTissue"),
-        "breast_shape": ("BreastShape",),
-        "compression": ("compress",),
+        "duotomo.mechanics.breast_shape": ("BreastShape",),
+        "duotomo.mechanics.compression": ("compress",),
         "density": ("Density",),
         "lesions": ("CalcificationCluster", "SpiculatedMass", "WithLesions"),
         "phantom": ("Phantom",),

@@ -12,8 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
+from duotomo.mechanics.breast_shape import BreastShape
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
-from duotomo.phantoms.breast_shape import BreastShape
 from duotomo.phantoms.density import Density
 from duotomo.phantoms.phantom import OversampledPhantom
 from duotomo.phantoms.rays import check_oversample

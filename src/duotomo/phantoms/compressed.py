@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
 
+from duotomo.errors import check_lengths
 from duotomo.geometry import VolumeGrid
-from duotomo.phantoms.compression import Compression
-from duotomo.phantoms.compression_mesh import Floats
-from duotomo.phantoms.phantom import OversampledPhantom, Phantom, check_lengths
+from duotomo.mechanics.compression import Compression
+from duotomo.mechanics.mesh import Floats
+from duotomo.phantoms.phantom import OversampledPhantom, Phantom
 from duotomo.phantoms.rays import check_oversample
 from duotomo.transforms import DisplacementField
 
@@ -45,8 +46,8 @@ class Compressed(OversampledPhantom):
     Examples
     --------
     >>> from duotomo.phantoms import Ellipsoid
-    >>> from duotomo.phantoms.breast_shape import BreastShape
-    >>> from duotomo.phantoms.compression import compress
+    >>> from duotomo.mechanics.breast_shape import BreastShape
+    >>> from duotomo.mechanics.compression import compress
     >>> shape = BreastShape(center_mm=(0.0, 0.0, 30.0), radii_mm=(40.0, 38.0, 27.0))
     >>> body = Ellipsoid(center_mm=shape.center_mm, radii_mm=shape.radii_mm, value=0.05)
     >>> pressed = compress(shape, thickness_mm=40.0, refinements=1)

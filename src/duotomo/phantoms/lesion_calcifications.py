@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.errors import GeometryError
+from duotomo.errors import GeometryError, check_lengths
 from duotomo.geometry import VolumeGrid
 from duotomo.phantoms.attenuation import Tissue, attenuation_per_mm
 from duotomo.phantoms.lesion import Lesion, LesionBox
-from duotomo.phantoms.phantom import check_lengths
 
 Floats = NDArray[np.float64]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -10,7 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition, VolumeGrid
 
 
@@ -135,10 +133,3 @@ class Shifted(Phantom):
         """Return the mean attenuation over each voxel."""
         z, y, x = (c - s for c, s in zip(grid.center_mm, self.shift_mm[::-1], strict=True))
         return self.phantom.voxels(replace(grid, center_mm=(z, y, x)), dtype=dtype)
-
-
-def check_lengths(owner: str, name: str, *lengths_mm: float) -> None:
-    """Raise unless lengths are finite and positive."""
-    if not all(0 < length_mm < math.inf for length_mm in lengths_mm):
-        came = lengths_mm if len(lengths_mm) > 1 else lengths_mm[0]
-        raise GeometryError(f"{owner}: expected {name} > 0; got {came}. Give lengths in mm.")

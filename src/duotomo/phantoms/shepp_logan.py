@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from duotomo.errors import GeometryError
+from duotomo.errors import GeometryError, check_lengths
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom, check_lengths
+from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom
 from duotomo.phantoms.rays import Array, Rays, check_oversample, inside, pixel_means, samples_mm
 
 # Contrast in tenths of the skull's (whole numbers: their sums are exact, and so never below zero), half axes

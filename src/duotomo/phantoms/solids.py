@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from duotomo.errors import check_lengths
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom, check_lengths
+from duotomo.phantoms.phantom import AnalyticPhantom, OversampledPhantom
 from duotomo.phantoms.rays import Array, Interval, Rays, check_oversample, inside, pixel_means
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
+from duotomo.mechanics.compression import motion_between, sampled_motion
+from duotomo.mechanics.compression_mask import compress_mask
 from duotomo.phantoms import Breast, BreastShape, Density, compress
 from duotomo.phantoms.compressed import Compressed
-from duotomo.phantoms.compression import motion_between, sampled_motion
-from duotomo.phantoms.compression_mask import compress_mask
 from duotomo.reproduction.case import Case, Scans, acquisition_covering
 from duotomo.reproduction.compared_method import (
     ComparedMethod,

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from duotomo.geometry import VolumeGrid
+from duotomo.mechanics.compression import Compression, motion_between
 from duotomo.phantoms import (
     Breast,
     BreastShape,
@@ -22,7 +23,6 @@ from duotomo.phantoms import (
     compress,
 )
 from duotomo.phantoms.compressed import Compressed
-from duotomo.phantoms.compression import Compression, motion_between
 from duotomo.phantoms.phantom import Cached, Shifted
 from duotomo.simulate.options import PhantomKind, SimulationOptions, Triple
 from duotomo.transforms import Motion, Rigid

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from duotomo.errors import GeometryError, ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
-from duotomo.phantoms.compression import Compression
-from duotomo.phantoms.compression_mask import compress_mask
-from duotomo.phantoms.compression_mesh import signed_volumes
-from duotomo.phantoms.compression_tissue import ElasticTissue
+from duotomo.mechanics.compression import Compression
+from duotomo.mechanics.compression_mask import compress_mask
+from duotomo.mechanics.mesh import signed_volumes
+from duotomo.mechanics.tissue import ElasticTissue
 
 GRID = VolumeGrid(shape=(14, 20, 40), spacing_mm=(3.0, 3.0, 3.0), center_mm=(40.0, 30.0, 4.0))
 

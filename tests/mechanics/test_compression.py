@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
-from duotomo.phantoms.breast_shape import BreastShape
-from duotomo.phantoms.compression import Compression, compress, motion_between
-from duotomo.phantoms.compression_mesh import BodyMesh, body_mesh, half_ellipsoid, library, signed_volumes
-from duotomo.phantoms.compression_solver import Body, Plates
-from duotomo.phantoms.compression_tissue import ElasticTissue
+from duotomo.mechanics.breast_shape import BreastShape
+from duotomo.mechanics.compression import Compression, compress, motion_between
+from duotomo.mechanics.mesh import BodyMesh, body_mesh, half_ellipsoid, library, signed_volumes
+from duotomo.mechanics.solver import Body, Plates
+from duotomo.mechanics.tissue import ElasticTissue
 
 SHAPE = BreastShape(center_mm=(3.0, 0.0, 30.0), radii_mm=(40.0, 38.0, 27.0))
 HEIGHT_MM = 54.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from duotomo.errors import GeometryError
-from duotomo.phantoms.compression_mesh import Floats
+from duotomo.mechanics.mesh import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

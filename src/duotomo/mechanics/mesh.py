@@ -34,7 +34,7 @@ def library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise DuotomoError(
-            f"duotomo.phantoms: expected {name} to be installed for the compression; got: {error}. "
+            f"duotomo.mechanics: expected {name} to be installed for the compression; got: {error}. "
             "Run pip install scikit-fem scipy."
         ) from error
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from duotomo.phantoms.compression_mesh import BodyMesh, Floats, Ints, library
-from duotomo.phantoms.compression_tissue import ElasticTissue
+from duotomo.mechanics.mesh import BodyMesh, Floats, Ints, library
+from duotomo.mechanics.tissue import ElasticTissue
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

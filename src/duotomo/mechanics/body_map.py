@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.phantoms.compression_mesh import Floats, Ints, library
+from duotomo.mechanics.mesh import Floats, Ints, library
 
 # Points on a face belong to either side, whatever rounding says.
 _SLACK = 1e-9

@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike
 from duotomo.errors import DuotomoError, GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm, voxel_to_world
-from duotomo.phantoms.breast_shape import BreastShape
-from duotomo.phantoms.compression_map import BodyMap
-from duotomo.phantoms.compression_mesh import BodyMesh, Floats, Ints, half_ellipsoid, library, signed_volumes
-from duotomo.phantoms.compression_solver import Body, Plates
-from duotomo.phantoms.compression_tissue import ElasticTissue
+from duotomo.mechanics.body_map import BodyMap
+from duotomo.mechanics.breast_shape import BreastShape
+from duotomo.mechanics.mesh import BodyMesh, Floats, Ints, half_ellipsoid, library, signed_volumes
+from duotomo.mechanics.solver import Body, Plates
+from duotomo.mechanics.tissue import ElasticTissue
 from duotomo.transforms import DisplacementField, Motion
 
 LATTICE_MM = 2.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from duotomo.phantoms.phantom import check_lengths
+from duotomo.errors import check_lengths
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from duotomo.errors import GeometryError, ShapeError
 from duotomo.geometry import VolumeGrid
-from duotomo.phantoms.compression import Compression, balanced
-from duotomo.phantoms.compression_mesh import BodyMesh, Floats, body_mesh, library
-from duotomo.phantoms.compression_solver import Body, Plates
-from duotomo.phantoms.compression_tissue import ElasticTissue
+from duotomo.mechanics.compression import Compression, balanced
+from duotomo.mechanics.mesh import BodyMesh, Floats, body_mesh, library
+from duotomo.mechanics.solver import Body, Plates
+from duotomo.mechanics.tissue import ElasticTissue
 
 # A cell is as stiff as it is full of tissue, but not softer than this: it must not fold.
 _SOFTEST = 0.05

@@ -1,0 +1,25 @@
+"""A breast as tissue that moves: at rest, turned, and compressed between plates, by finite elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duotomo._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from duotomo.mechanics.breast_shape import BreastShape
+    from duotomo.mechanics.compression import Compression, compress, motion_between
+    from duotomo.mechanics.compression_mask import compress_mask
+    from duotomo.mechanics.tissue import ElasticTissue
+
+__all__ = ["BreastShape", "Compression", "ElasticTissue", "compress", "compress_mask", "motion_between"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "breast_shape": ("BreastShape",),
+        "compression": ("Compression", "compress", "motion_between"),
+        "compression_mask": ("compress_mask",),
+        "tissue": ("ElasticTissue",),
+    },
+)
