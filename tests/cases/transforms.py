@@ -19,6 +19,7 @@ from duotomo.transforms import (
     Translation,
     Velocity,
 )
+from duotomo.transforms.recompression import Compressions, Mode, Recompression, Response, n_monomials
 
 TransformCase = tuple[str, Callable[[VolumeGrid], Transform]]
 
@@ -38,6 +39,10 @@ def transforms() -> list[TransformCase]:
         # Integrated on few points: its derivatives are exact however coarse the flow is.
         ("velocity", lambda grid: Velocity.over(grid, (4, 4, 5), finer=1)),
         ("displacement field", DisplacementField),
+        (
+            "recompression",
+            lambda grid: Recompression(grid, compressions(grid), BSpline.over(grid, (4, 4, 5))),
+        ),
         ("rigid after translation", lambda grid: Composition(Translation(grid), Rigid(grid))),
         ("B-spline after affine", lambda grid: Composition(Affine(grid), BSpline.over(grid, (4, 4, 5)))),
         ("affine after B-spline", lambda grid: Composition(BSpline.over(grid, (4, 4, 5)), Affine(grid))),
@@ -48,6 +53,34 @@ def transforms() -> list[TransformCase]:
             ),
         ),
     ]
+
+
+def compressions(grid: VolumeGrid, *, expected_mm: float = 0.0) -> Compressions:
+    """Return compressions of a body that nobody computed, two modes of which act through responses.
+
+    expected_mm: of what is expected of them; without it, nothing moves unless modes do.
+    """
+    size_mm = max(grid.size_mm)
+    modes = [Mode(name=name, expected=0.0, reach=12.0) for name in ("roll_moving_deg", "roll_reference_deg")]
+    modes += [Mode(name=name, expected=0.0, reach=size_mm) for name in ("shift_x_mm", "shift_y_mm")]
+    modes += [Mode(name=name, expected=40.0, reach=4.0) for name in ("thickness_mm", "radius_mm")]
+    d_z, d_y, d_x = (mm / 3 for mm in grid.size_mm)
+    around = VolumeGrid(shape=(5, 5, 5), spacing_mm=(d_z, d_y, d_x), center_mm=grid.center_mm)
+
+    def response(seed: int, of: tuple[int, ...]) -> Response:
+        values = normal((n_monomials(len(of)), 3, *around.shape), seed=seed)
+        sizes = torch.full((len(values),), 0.05 * size_mm, dtype=torch.float64)
+        sizes[0] = expected_mm
+        return Response(lattice=around, modes=of, coefficients=values * sizes[:, None, None, None, None])
+
+    z, y, x = grid.center_mm
+    return Compressions(
+        modes=tuple(modes),
+        release=response(1, (0, 4, 5)),
+        press=response(2, (1, 5)),
+        moving_center_mm=(x, y, z),
+        reference_center_mm=(x, y, z),
+    )
 
 
 def normal(shape: tuple[int, ...], *, seed: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:

@@ -1,0 +1,296 @@
+"""From one compression of a breast to another one: released, turned, compressed again, by a few modes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+
+from duotomo.errors import DuotomoError, ShapeError
+from duotomo.geometry import VolumeGrid
+from duotomo.transforms.bspline import BSpline
+from duotomo.transforms.maps import ElementaryMap, LatticeMap, MatrixMap, move_points
+from duotomo.transforms.transform import Physical, Transform
+from duotomo.transforms.units import spacing_xyz
+
+if TYPE_CHECKING:
+    from duotomo.transforms.lattice_transform import LatticeTransform
+    from duotomo.transforms.motion import Motion
+
+N_EXACT = 4
+"""Modes that act by themselves: two rolls, and two shifts of the chest wall."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mode:
+    """One of the few ways in which compressions can differ from what is expected of them.
+
+    Its value is `expected + reach s`, -1 < s < 1.
+
+    Parameters
+    ----------
+    name : str
+        With the unit at its end, as in `roll_moving_deg`.
+    expected, reach : float
+        In that unit.
+    """
+
+    name: str
+    expected: float
+    reach: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Response:
+    """Displacements by the modes of a compression: a quadratic polynomial at each point of a lattice.
+
+    `u(x; s) = sum over monomials m of degree 0 to 2 of m(s) c_m(x)`, each c_m a cubic spline.
+
+    Parameters
+    ----------
+    lattice : VolumeGrid
+        Its voxel centres are the control points.
+    modes : tuple of int
+        Numbers of the modes that the displacements depend on, in the order of the monomials.
+    coefficients : torch.Tensor
+        Of the splines c_m, (monomial, xyz, z, y, x), float64, in mm; the order is that of `monomials`.
+
+    Raises
+    ------
+    ShapeError
+        If the coefficients do not fit the lattice and the modes.
+    """
+
+    lattice: VolumeGrid
+    modes: tuple[int, ...]
+    coefficients: torch.Tensor = field(repr=False)
+
+    def __post_init__(self) -> None:
+        expected = (n_monomials(len(self.modes)), 3, *self.lattice.shape)
+        if tuple(self.coefficients.shape) != expected:
+            raise ShapeError(
+                f"Response: expected coefficients (monomial, xyz, z, y, x) = {expected}; got "
+                f"{tuple(self.coefficients.shape)}. There are (n + 1) (n + 2) / 2 monomials of n modes."
+            )
+
+    def at(self, shares: torch.Tensor) -> LatticeMap:
+        """Return the map of points for the shares s of all modes, (mode,), differentiable in them."""
+        terms = monomials(shares[list(self.modes)])
+        coefficients = torch.tensordot(terms, self.coefficients.to(terms.device), dims=1)
+        return LatticeMap(lattice=self.lattice, coefficients=coefficients)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Compressions:
+    """What the compressions of one breast in two views do to it, by common modes.
+
+    A point of the moving frame is released from its plates, turned back by the roll of the moving view,
+    shifted, turned by the roll of the reference, and pressed between the plates of the reference. Rolls are
+    about the axis along y through the middle of the chest wall; a positive one takes z towards x.
+
+    Parameters
+    ----------
+    modes : tuple of Mode
+        All of them. The first four are the rolls of the moving and the reference view in degrees, and the
+        shift of the chest wall along x and y in mm. The others act through the responses alone.
+    release, press : Response
+        In the moving frame, and in the reference frame of a breast at rest that has been turned.
+    moving_center_mm, reference_center_mm : tuple of float
+        Middle of the chest wall at rest, (x, y, z), in both frames.
+
+    Raises
+    ------
+    DuotomoError
+        If there are fewer than four modes.
+    """
+
+    modes: tuple[Mode, ...]
+    release: Response
+    press: Response
+    moving_center_mm: tuple[float, float, float]
+    reference_center_mm: tuple[float, float, float]
+
+    def __post_init__(self) -> None:
+        if len(self.modes) < N_EXACT:
+            raise DuotomoError(
+                f"Compressions: expected {N_EXACT} modes or more, two rolls and two shifts first; got "
+                f"{len(self.modes)}. Give what is known exactly a reach of 0."
+            )
+
+    def values(self, shares: torch.Tensor) -> torch.Tensor:
+        """Return the modes in their units, (mode,), of shares s, (mode,)."""
+        expected = shares.new_tensor([mode.expected for mode in self.modes])
+        reach = shares.new_tensor([mode.reach for mode in self.modes])
+        return expected + reach * shares
+
+    def maps(self, shares: torch.Tensor) -> tuple[ElementaryMap, ...]:
+        """Return the maps of points from the moving to the reference frame, differentiable in the shares."""
+        roll_moving, roll_reference, shift_x, shift_y = self.values(shares)[:N_EXACT]
+        # R_reference R_moving^T
+        turn = _about_y(roll_reference - roll_moving)
+        shift = torch.stack([shift_x, shift_y, torch.zeros_like(shift_x)])
+        start, end = (shares.new_tensor(mm) for mm in (self.moving_center_mm, self.reference_center_mm))
+        offset = end + shift - turn @ start
+        linear = MatrixMap(matrix=torch.cat([turn, offset[:, None]], dim=1))
+        return self.release.at(shares), linear, self.press.at(shares)
+
+
+class Recompression(Transform):
+    """Motion from one compression of a breast to another, by modes, and a B-spline for what they leave.
+
+    `T = press . turn . release . residual`. The first parameters are those of the modes, through `s = tanh`,
+    so that no mode leaves the range in which compressions were computed; the others are coefficients of the
+    B-spline. Zeros are what is expected of the modes: the motion that mechanics alone predicts, which is the
+    identity only where nothing is expected to differ.
+
+    Parameters
+    ----------
+    grid : VolumeGrid
+        Of the moving visit.
+    compressions : Compressions
+        Of the breast; `duotomo.mechanics` computes them.
+    residual : BSpline, optional
+        In the moving frame; none unless given.
+    """
+
+    def __init__(self, grid: VolumeGrid, compressions: Compressions, residual: BSpline | None = None) -> None:
+        self.grid, self.compressions, self.residual = grid, compressions, residual
+        self.n_modes = len(compressions.modes)
+        self.n_params = self.n_modes + (0 if residual is None else residual.n_params)
+
+    def params(
+        self, *, modes: Mapping[str, float | torch.Tensor], coefficients_mm: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Return the parameters of modes and coefficients.
+
+        Parameters
+        ----------
+        modes : mapping of str to float
+            Values by the names of the modes; those that are left out are as expected.
+        coefficients_mm : torch.Tensor, optional
+            Of the B-spline, (xyz, z, y, x), in mm; zeros unless given.
+
+        Returns
+        -------
+        torch.Tensor
+            (n_params,), float64.
+
+        Raises
+        ------
+        DuotomoError
+            If a name is not that of a mode, a value lies beyond its reach, or there is no B-spline.
+        """
+        known = {mode.name: mode for mode in self.compressions.modes}
+        shares = torch.zeros(self.n_modes, dtype=torch.float64)
+        for name, value in modes.items():
+            if name not in known:
+                raise DuotomoError(
+                    f"Recompression: expected modes of {', '.join(known)}; got {name!r}. Choose among these."
+                )
+            mode = known[name]
+            share = (float(value) - mode.expected) / mode.reach if mode.reach else 0.0
+            if not abs(share) < 1:
+                raise DuotomoError(
+                    f"Recompression: expected {name} within {mode.reach:g} of {mode.expected:g}; got "
+                    f"{float(value):g}. Compute compressions about another expected value."
+                )
+            shares[list(known).index(name)] = share
+        rows = [torch.atanh(shares) / self._units]
+        if self.residual is not None:
+            of_none = torch.zeros(3, *self.residual.lattice.shape, dtype=torch.float64)
+            given = of_none if coefficients_mm is None else coefficients_mm
+            rows.append(self.residual.params(coefficients_mm=given))
+        elif coefficients_mm is not None:
+            raise DuotomoError(
+                "Recompression: expected no coefficients_mm, for there is no B-spline; got some. Give a "
+                "residual."
+            )
+        return torch.cat(rows)
+
+    @property
+    def control_spacing_mm(self) -> tuple[float, float, float] | None:
+        return None if self.residual is None else self.residual.control_spacing_mm
+
+    def lattice_parts(self) -> tuple[tuple[int, LatticeTransform], ...]:
+        return () if self.residual is None else ((self.n_modes, self.residual),)
+
+    def maps(self, params: torch.Tensor) -> tuple[ElementaryMap, ...]:
+        left = () if self.residual is None else self.residual.maps(params[self.n_modes :])
+        return (*left, *self.compressions.maps(self._shares(params)))
+
+    def physical(self, params: torch.Tensor) -> Physical:
+        """Return the modes, and the coefficients of the B-spline.
+
+        Returns
+        -------
+        dict of str to dict or torch.Tensor
+            `modes`, by name, each in the unit that its name ends with; and, if there is a B-spline,
+            `coefficients_mm`, (xyz, z, y, x), in mm; float64.
+        """
+        params = self.check(params)
+        values = self.compressions.values(self._shares(params))
+        names = [mode.name for mode in self.compressions.modes]
+        found: dict[str, torch.Tensor | Physical] = {"modes": dict(zip(names, values, strict=True))}
+        if self.residual is not None:
+            found |= self.residual.physical(params[self.n_modes :])
+        return found
+
+    def nearest_params(self, motion: Motion) -> torch.Tensor:
+        """Return the same modes and the nearest B-spline; zeros for a motion that is no recompression.
+
+        A motion of another kind, such as the identity that a run begins with, knows less of the views than
+        what is expected.
+        """
+        params, other = self.identity(), motion.transform
+        if isinstance(other, Recompression) and other.compressions is self.compressions:
+            params[: self.n_modes] = motion.params[: self.n_modes] * (other._units / self._units)
+            if self.residual is not None and other.residual is not None:
+                left = type(motion)(other.residual, motion.params[self.n_modes :])
+                params[self.n_modes :] = left.convert(self.residual).params
+        return params
+
+    def _shares(self, params: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(params[: self.n_modes] * self._units.to(params.device))
+
+    @cached_property
+    def _units(self) -> torch.Tensor:
+        """How far a unit step of each parameter goes: corners of the grid move by about a voxel."""
+        ends = zip(self.grid.low_mm[::-1], self.grid.high_mm[::-1], strict=True)
+        corners = torch.tensor(list(itertools.product(*ends)), dtype=torch.float64)
+
+        def moved(shares: torch.Tensor) -> torch.Tensor:
+            return move_points(self.compressions.maps(shares), corners) / spacing_xyz(self.grid)
+
+        slopes = torch.func.jacfwd(moved)(torch.zeros(self.n_modes, dtype=torch.float64))
+        moves = slopes.square().sum(dim=1).mean(dim=0).sqrt()
+        # A mode without reach, or without any effect, keeps its expected value whatever its parameter.
+        return torch.where(moves > 0, 1 / moves.clamp(min=1e-9), 1.0)
+
+
+def n_monomials(n: int) -> int:
+    """Return how many monomials of degree 0 to 2 there are of n variables."""
+    return (n + 1) * (n + 2) // 2
+
+
+def monomials(values: torch.Tensor) -> torch.Tensor:
+    """Return `1, s_1, ..., s_n, s_1 s_1, s_1 s_2, ..., s_n s_n` of values s, (..., n): (..., monomial).
+
+    Examples
+    --------
+    >>> monomials(torch.tensor([2.0, 3.0])).tolist()
+    [1.0, 2.0, 3.0, 4.0, 6.0, 9.0]
+    """
+    n = values.shape[-1]
+    rows, columns = torch.triu_indices(n, n)
+    squares = values[..., rows] * values[..., columns]
+    return torch.cat([torch.ones_like(values[..., :1]), values, squares], dim=-1)
+
+
+def _about_y(angle_deg: torch.Tensor) -> torch.Tensor:
+    cos, sin = torch.cos(torch.deg2rad(angle_deg)), torch.sin(torch.deg2rad(angle_deg))
+    zero, one = torch.zeros_like(cos), torch.ones_like(cos)
+    return torch.stack([cos, zero, sin, zero, one, zero, -sin, zero, cos]).reshape(3, 3)
