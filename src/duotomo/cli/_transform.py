@@ -14,10 +14,44 @@ GROUP = "duotomo.transforms"
 AUTOMATIC = "auto"
 """The name that leaves the model to the data."""
 
+RECOMPRESSION = "recompression"
+"""The name of the motion between two views; a B-spline may follow it."""
+
 HELP = (
     "auto (affine, and a B-spline where the data ask for it), translation, rigid, affine, bspline:25mm, "
-    "bspline:Z,Y,X, velocity:25mm; affine+bspline:25mm for a chain."
+    "bspline:Z,Y,X, velocity:25mm; affine+bspline:25mm for a chain; recompression, recompression+bspline:25mm "
+    "for two views with --roll."
 )
+
+
+def is_recompression(text: str) -> bool:
+    """Return whether a name is that of the motion between two views.
+
+    >>> is_recompression("recompression+bspline:25mm"), is_recompression("affine")
+    (True, False)
+    """
+    return text.split("+")[0].strip() == RECOMPRESSION
+
+
+def parse_control_mm(text: str) -> float | None:
+    """Return the distance of the control points after a recompression; None if there are none.
+
+    >>> parse_control_mm("recompression"), parse_control_mm("recompression+bspline:25mm")
+    (None, 25.0)
+    """
+    from duotomo.errors import DuotomoError
+
+    _, plus, rest = text.partition("+")
+    if not plus:
+        return None
+    name, _, lattice = rest.strip().partition(":")
+    spacing = getattr(_part(rest.strip()), "spacing_mm", None) if name == "bspline" and lattice else None
+    if spacing is None:
+        raise DuotomoError(
+            f"expected {RECOMPRESSION} alone or with control points by their distance, "
+            f"{RECOMPRESSION}+bspline:25mm, for --transform; got {text}. Write one of the two."
+        )
+    return float(spacing)
 
 
 def parse_transform(text: str) -> Model:

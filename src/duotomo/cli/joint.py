@@ -14,7 +14,7 @@ from duotomo.cli._change import WhatChanged, check_change, what_changed
 from duotomo.cli._options import Computing, Permissions, Scans, Talk
 from duotomo.cli._resume import CHECKPOINT, Resume, check_start, keeping
 from duotomo.cli._run import DryRun, Run, Saving, grid_words
-from duotomo.cli._transform import AUTOMATIC, HELP, parse_transform
+from duotomo.cli._transform import AUTOMATIC, HELP, is_recompression, parse_control_mm, parse_transform
 from duotomo.cli._uncertainty import HowSure, check_asked, how_sure, quality_rows
 
 if TYPE_CHECKING:
@@ -48,6 +48,17 @@ class Estimation:
         MethodName, typer.Option(help="How the two problems go together.", rich_help_panel=PANEL)
     ] = MethodName.SIMULTANEOUS
     transform: Annotated[str, typer.Option(help=HELP, rich_help_panel=PANEL)] = AUTOMATIC
+    roll: Annotated[
+        float | None,
+        typer.Option(
+            min=-90,
+            max=90,
+            help="Degrees by which the breast is turned in the second view, as from CC to MLO: the two scans "
+            "are then two views of one breast, and a model of its compressions leads from one to the other. "
+            "A positive roll takes the direction towards the tube to that of the tube's travel, x.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
     solver: Annotated[
         SolverName | None, typer.Option(help="How volume and motion step.", rich_help_panel=PANEL)
     ] = None
@@ -73,10 +84,11 @@ class Estimation:
     def settings(self, study: Study) -> Settings:
         """Return the settings of the method, as they were asked for."""
         from duotomo.errors import DuotomoError
-        from duotomo.methods import Alternating, Coupled, Priors, Settings
+        from duotomo.methods import Alternating, Coupled, Priors, Settings, two_view_settings
 
+        self._check_views()
         automatic = self.transform == AUTOMATIC
-        model = parse_transform("affine" if automatic else self.transform)
+        model = parse_transform("affine" if automatic or self.roll is not None else self.transform)
         if self.plain:
             if self.solver is SolverName.COUPLED or self.total_variation or self.bending:
                 raise DuotomoError(
@@ -88,7 +100,10 @@ class Estimation:
             solver = Alternating() if self.solver is SolverName.ALTERNATING else Coupled()
             given = {"total_variation": self.total_variation, "bending": self.bending}
             priors = Priors(**{name: value for name, value in given.items() if value is not None})
-            if automatic:
+            if self.roll is not None:
+                own = {} if automatic else {"control_mm": parse_control_mm(self.transform)}
+                settings = two_view_settings(study, roll_deg=self.roll, solver=solver, priors=priors, **own)
+            elif automatic:
                 settings = Settings.automatic(study, solver=solver, priors=priors)
             else:
                 settings = Settings.for_study(study, model, solver=solver, priors=priors)
@@ -96,6 +111,29 @@ class Estimation:
             return settings
         stages, stiffer = (_stepping(one, self.steps) for one in (settings.stages, settings.stiffer))
         return replace(settings, stages=stages, stiffer=stiffer)
+
+    def _check_views(self) -> None:
+        """Raise unless what is asked for suits two views, or two visits."""
+        from duotomo.errors import DuotomoError
+
+        between = is_recompression(self.transform)
+        if between and self.roll is None:
+            raise DuotomoError(
+                f"expected --roll with --transform {self.transform}; got none. Say by how many degrees the "
+                f"breast is turned in the second view, such as 45."
+            )
+        if self.roll is None:
+            return
+        if not (between or self.transform == AUTOMATIC):
+            raise DuotomoError(
+                f"expected --transform recompression, or none, with --roll; got {self.transform}. Two views "
+                f"are two compressions."
+            )
+        if self.plain or self.method is not MethodName.SIMULTANEOUS:
+            raise DuotomoError(
+                "expected --method simultaneous, without --plain, for two views; got another one. Leave it "
+                "out."
+            )
 
 
 def _stepping(stages: tuple[Stage, ...], n_steps: int) -> tuple[Stage, ...]:
@@ -145,12 +183,16 @@ def joint(
     simultaneous = estimation.method is MethodName.SIMULTANEOUS
     check_asked(uncertainty, simultaneous)
     run = Run(context, saving, computing, talk)
+    if estimation.roll is not None:
+        allowed = replace(allowed, allow_different_views=True)
     study = read_visits(inputs, scans, allowed=allowed, device=run.first_device, on_note=run.note)
     run.warn(study.agreement)
     if not study.moving:
         raise DuotomoError(
             "expected at least two visits; got one. Name the other scans too, or use duotomo reconstruct."
         )
+    if estimation.roll is not None:
+        run.note("Compressions in both views are computed by finite elements first: a minute or two")
     settings, method = estimation.settings(study), estimation.method.value
     if change:
         check_change(run, study, is_simultaneous=simultaneous)

@@ -7,19 +7,32 @@ from typing import TYPE_CHECKING
 from duotomo._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from duotomo.mechanics.between_views import BetweenViews
     from duotomo.mechanics.breast_shape import BreastShape
     from duotomo.mechanics.compression import Compression, compress, motion_between
     from duotomo.mechanics.compression_mask import compress_mask
+    from duotomo.mechanics.response import HeldView
     from duotomo.mechanics.tissue import ElasticTissue
 
-__all__ = ["BreastShape", "Compression", "ElasticTissue", "compress", "compress_mask", "motion_between"]
+__all__ = [
+    "BetweenViews",
+    "BreastShape",
+    "Compression",
+    "ElasticTissue",
+    "HeldView",
+    "compress",
+    "compress_mask",
+    "motion_between",
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "between_views": ("BetweenViews",),
         "breast_shape": ("BreastShape",),
         "compression": ("Compression", "compress", "motion_between"),
         "compression_mask": ("compress_mask",),
+        "response": ("HeldView",),
         "tissue": ("ElasticTissue",),
     },
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from duotomo.errors import check_lengths
 from duotomo.geometry import VolumeGrid
-from duotomo.mechanics.response import HeldView, compressions_of
+from duotomo.mechanics.response import REFINEMENTS, HeldView, compressions_of
 from duotomo.transforms import BSpline
 from duotomo.transforms.recompression import Compressions, Recompression
 
@@ -27,6 +27,8 @@ class BetweenViews:
         How it is held in both views.
     control_mm : float, optional
         Distance of the control points of a B-spline that follows what the modes leave; none unless given.
+    refinements : int
+        Of the meshes, as for `compress`.
 
     Examples
     --------
@@ -41,6 +43,7 @@ class BetweenViews:
     reference: HeldView
     moving: HeldView
     control_mm: float | None = None
+    refinements: int = REFINEMENTS
 
     def __post_init__(self) -> None:
         check_lengths("BetweenViews", "radii_mm (x, y, z)", *self.radii_mm)
@@ -49,14 +52,18 @@ class BetweenViews:
         """Return the transform on the grid of the moving visit."""
         residual = None if self.control_mm is None else BSpline.spaced(self.control_mm)(grid)
         assert residual is None or isinstance(residual, BSpline)
-        return Recompression(grid, _computed(self.radii_mm, self.reference, self.moving, grid), residual)
+        return Recompression(grid, _computed(replace(self, control_mm=None), grid), residual)
 
     def __str__(self) -> str:
         return "recompression" + ("" if self.control_mm is None else f"+{BSpline.spaced(self.control_mm)}")
 
 
 @lru_cache(maxsize=8)
-def _computed(
-    radii_mm: tuple[float, float, float], reference: HeldView, moving: HeldView, grid: VolumeGrid
-) -> Compressions:
-    return compressions_of(radii_mm, moving=moving, reference=reference, grid=grid)
+def _computed(model: BetweenViews, grid: VolumeGrid) -> Compressions:
+    return compressions_of(
+        model.radii_mm,
+        moving=model.moving,
+        reference=model.reference,
+        grid=grid,
+        refinements=model.refinements,
+    )

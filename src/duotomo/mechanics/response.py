@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +27,12 @@ ROLL_DEG, SHIFT_MM, THICKNESS, RADIUS = 12.0, 15.0, 0.06, 0.15
 """How far modes reach: of the rolls, of the chest wall's shift, of thicknesses and radii as a share."""
 
 SAMPLES_PER_MONOMIAL = 1.5
+"""Compressions that are computed for each coefficient of a polynomial."""
+
 REFINEMENTS = 2
-_TURNING, _SHIFTING, _SHAPE = slice(0, 2), slice(2, 4), (6, 7, 8)
+"""Of the meshes: fine enough to follow the finest one to 0.1 mm, and done in half a second."""
+
+_SHAPE = (6, 7, 8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +68,7 @@ class HeldView:
     def compressed(
         self, radii_mm: Sequence[float], *, roll_deg: float, thickness_mm: float, refinements: int
     ) -> Compression:
-        """Return a breast of given radii, (x, y, z), with another roll and thickness than those of the view."""
+        """Return a breast of given radii, (x, y, z), held like this, with a roll and thickness of its own."""
         x, y, z = radii_mm
         return compress(
             BreastShape(center_mm=self.middle_mm, radii_mm=(x, y, z)),
@@ -82,8 +85,7 @@ def compressions_of(
     moving: HeldView,
     reference: HeldView,
     grid: VolumeGrid,
-    n_threads: int = 2,
-    on_sample: Callable[[int, int], None] | None = None,
+    refinements: int = REFINEMENTS,
 ) -> Compressions:
     """Return what two compressions do to a breast, by modes about what is expected.
 
@@ -98,10 +100,8 @@ def compressions_of(
         Of the two views.
     grid : VolumeGrid
         Of the moving visit.
-    n_threads : int
-        Compressions that are computed at the same time.
-    on_sample : callable, optional
-        Called with the number of compressions done and that of all.
+    refinements : int
+        Of the mesh, as for `compress`.
 
     Returns
     -------
@@ -121,13 +121,6 @@ def compressions_of(
         middle - np.array([reach, 0.0, reach]), middle + np.array([reach, radii_mm[1] * (1 + RADIUS), reach])
     )
     values = _spread(len(released))
-    done = 0
-
-    def counted() -> None:
-        nonlocal done
-        done += 1
-        if on_sample is not None:
-            on_sample(done, 2 * len(values))
 
     def of(view: HeldView, numbers: tuple[int, ...], lattice: VolumeGrid, *, back: bool) -> Response:
         points = voxel_centers_mm(lattice).reshape(-1, 3)
@@ -138,11 +131,9 @@ def compressions_of(
                 modes[k].expected + modes[k].reach * s for k, s in zip(numbers, shares, strict=True)
             )
             try:
-                held = view.compressed(radii, roll_deg=roll, thickness_mm=thickness, refinements=REFINEMENTS)
+                held = view.compressed(radii, roll_deg=roll, thickness_mm=thickness, refinements=refinements)
             except DuotomoError:
                 return None
-            finally:
-                counted()
             turn = _about_y(math.radians(roll))
             if back:
                 there = center + (held.to_rest(points) - center) @ turn.T
@@ -151,9 +142,7 @@ def compressions_of(
             moved: Floats = there - points
             return moved
 
-        with ThreadPoolExecutor(n_threads) as pool:
-            found = list(pool.map(displaced, values))
-        return _fitted(lattice, numbers, values, found)
+        return _fitted(lattice, numbers, values, [displaced(shares) for shares in values])
 
     return Compressions(
         modes=modes,

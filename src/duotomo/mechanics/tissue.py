@@ -45,7 +45,18 @@ class ElasticTissue:
         return 2 * (1 + self.poisson_ratio) / (3 * (1 - 2 * self.poisson_ratio))
 
     def energy(self, gradients: Floats) -> Floats:
-        """Return the energy of gradients F, (..., 3, 3), per volume, (...); infinite where J <= 0."""
+        """Return the energy per volume; infinite where J <= 0.
+
+        Parameters
+        ----------
+        gradients : numpy.ndarray
+            F, (..., 3, 3), without unit.
+
+        Returns
+        -------
+        numpy.ndarray
+            (...), in shear moduli, float64.
+        """
         j = np.linalg.det(gradients)
         safe = np.where(j > 0, j, 1.0)
         square = np.sum(gradients**2, axis=(-2, -1))
@@ -55,13 +66,35 @@ class ElasticTissue:
         return energy
 
     def stress(self, gradients: Floats) -> Floats:
-        """Return the first derivative of the energy in F, (..., 3, 3)."""
+        """Return the first derivative of the energy in F.
+
+        Parameters
+        ----------
+        gradients : numpy.ndarray
+            F, (..., 3, 3), without unit.
+
+        Returns
+        -------
+        numpy.ndarray
+            (..., 3, 3), in shear moduli, float64.
+        """
         j, h, square, shear = self._parts(gradients)
         stress: Floats = shear * (gradients - square / 3 * h) + self.bulk_modulus * (j**2 - 1) / 2 * h
         return stress
 
     def stiffness(self, gradients: Floats) -> Floats:
-        """Return the second derivative of the energy in F, (..., 9, 9)."""
+        """Return the second derivative of the energy in F.
+
+        Parameters
+        ----------
+        gradients : numpy.ndarray
+            F, (..., 3, 3), without unit.
+
+        Returns
+        -------
+        numpy.ndarray
+            (..., 9, 9), in shear moduli, float64; rows and columns are those of F, flattened.
+        """
         j, h, square, shear = self._parts(gradients)
         k = self.bulk_modulus
         flat_h, flat_f = (a.reshape(*a.shape[:-2], 9, 1) for a in (h, gradients))

@@ -20,6 +20,7 @@ from duotomo.methods.solves import SolveStore
 from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study, Visit
 from duotomo.methods.trust import Trust, trust_of
+from duotomo.methods.two_views import two_view_settings
 from duotomo.methods.uncertainty import uncertainty_of
 from duotomo.methods.uncertainty_cost import UncertaintyCost, uncertainty_cost
 from duotomo.methods.uncertainty_summary import UncertaintySummary, summaries_of
@@ -62,6 +63,7 @@ __all__ = [
     "summaries_of",
     "symmetric",
     "trust_of",
+    "two_view_settings",
     "uncertainty_cost",
     "uncertainty_of",
     "with_known_motion",

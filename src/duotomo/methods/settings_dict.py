@@ -7,6 +7,7 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from duotomo.errors import DuotomoError
+from duotomo.mechanics import BetweenViews, HeldView
 from duotomo.methods.priors import Priors
 from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Alternating, Coupled, Settings
@@ -17,6 +18,7 @@ VERSION = 2
 """Of the dictionary. Version 1 was the `repr` of the settings, of which only a hash was kept."""
 
 _LINEAR: dict[str, Model] = {model_name(model): model for model in (Translation, Rigid, Affine)}
+_BETWEEN = "recompression"
 _ON_LATTICE: dict[str, Any] = {model_name(model): model for model in (BSpline, Velocity)}
 _SOLVERS: dict[str, type[Coupled] | type[Alternating]] = {"coupled": Coupled, "alternating": Alternating}
 
@@ -136,6 +138,8 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         return {"transform": _class_name(model.transform), **plain}
     if isinstance(model, type):
         return {"transform": _class_name(model)}
+    if isinstance(model, BetweenViews):
+        return {"transform": _BETWEEN, **asdict(model), "radii_mm": list(model.radii_mm)}
     other: Any = model
     options = {one.name: getattr(model, one.name) for one in fields(other)} if is_dataclass(other) else {}
     return {"transform": _class_name(type(model)), "name": str(model), **options}
@@ -157,10 +161,24 @@ def model_from_dict(content: Mapping[str, Any], *, models: Mapping[str, Model] |
             control_shape=None if shape is None else (shape[0], shape[1], shape[2]),
             spacing_mm=content.get("spacing_mm"),
         )
-    known = (*_LINEAR, *_ON_LATTICE, "chain", *(models or {}))
+    if name == _BETWEEN:
+        views = {one: _held(content[one]) for one in ("reference", "moving")}
+        x, y, z = content["radii_mm"]
+        return BetweenViews(
+            radii_mm=(x, y, z),
+            **views,
+            control_mm=content["control_mm"],
+            refinements=content["refinements"],
+        )
+    known = (*_LINEAR, *_ON_LATTICE, "chain", _BETWEEN, *(models or {}))
     raise DuotomoError(
         f"{_WHERE}: expected a transform of {', '.join(known)}; got {name!r}. Pass others as `models`."
     )
+
+
+def _held(content: Mapping[str, Any]) -> HeldView:
+    x, y = content["center_mm"]
+    return HeldView(**{**content, "center_mm": (x, y)})
 
 
 def _class_name(model: Any) -> str:

@@ -1,0 +1,111 @@
+"""Settings for two views of one breast, such as CC and MLO, which are two compressions of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from duotomo.errors import DuotomoError
+from duotomo.mechanics import BetweenViews, HeldView
+from duotomo.methods.held_breast import footprint_of, radii_at_rest_mm
+from duotomo.methods.priors import Priors
+from duotomo.methods.settings import AUTOMATIC_MM, N_STEPS, Alternating, Coupled, Settings
+from duotomo.methods.study import Study
+
+ROUNDED_MM = 0.1
+"""Estimates are rounded to this, so that a run that is resumed begins with the same ones."""
+
+
+def two_view_settings(
+    study: Study,
+    *,
+    roll_deg: float,
+    plates_mm: Sequence[tuple[float, float]] | None = None,
+    control_mm: float | None = AUTOMATIC_MM,
+    solver: Coupled | Alternating | None = None,
+    priors: Priors | None = None,
+    n_steps: int = N_STEPS,
+) -> Settings:
+    """Return the staged settings for two views of one breast, the first of them the reference.
+
+    From the outlines of the breast in both views follow the place and the size of the breast at rest, by
+    finite elements. About these the modes of both compressions are estimated first, and then control points
+    for what they leave.
+
+    Parameters
+    ----------
+    study : Study
+        Two visits, each with a grid of its own.
+    roll_deg : float
+        How far the breast is turned about y in the moving view, relative to the reference: what the gantry
+        turns by. A positive roll takes z towards x.
+    plates_mm : sequence of (float, float), optional
+        Heights of the lower and the upper plate's surface above the detector, of each view. Unless given,
+        each grid reaches from plate to plate.
+    control_mm : float or None
+        Distance of the control points; None for the modes alone.
+    solver, priors, n_steps
+        As for `Settings.for_study`.
+
+    Returns
+    -------
+    Settings
+        For `simultaneous`.
+
+    Raises
+    ------
+    DuotomoError
+        If there are not two visits, or a view shows no breast.
+    """
+    if len(study.visits) != 2:
+        raise DuotomoError(
+            f"two_view_settings: expected two visits, one for each view; got {len(study.visits)}. Take the "
+            f"views two by two."
+        )
+    modes = between_views(study, roll_deg=roll_deg, plates_mm=plates_mm)
+    model = replace(modes, control_mm=control_mm)
+    settings = Settings.staged(
+        study.grid,
+        model,
+        solver=solver,
+        priors=priors,
+        through=() if control_mm is None else (modes,),
+        n_steps=n_steps,
+    )
+    return replace(settings, initial_guess=False)
+
+
+def between_views(
+    study: Study, *, roll_deg: float, plates_mm: Sequence[tuple[float, float]] | None = None
+) -> BetweenViews:
+    """Return the model of the motion between two views, from the outlines of the breast in both.
+
+    Parameters
+    ----------
+    study, roll_deg, plates_mm
+        As for `two_view_settings`.
+
+    Returns
+    -------
+    BetweenViews
+        Without control points.
+    """
+    grids = [study.grid_of(visit) for visit in study.visits]
+    plates = plates_mm or [(grid.low_mm[0], grid.high_mm[0]) for grid in grids]
+    seen = [footprint_of(visit, grid) for visit, grid in zip(study.visits, grids, strict=True)]
+    held = [
+        HeldView(
+            thickness_mm=high - low,
+            roll_deg=roll,
+            center_mm=(_rounded(one.middle_mm), grid.low_mm[1]),
+            support_mm=low,
+        )
+        for (low, high), roll, one, grid in zip(plates, (0.0, roll_deg), seen, grids, strict=True)
+    ]
+    x, y, z = (_rounded(mm) for mm in radii_at_rest_mm(held, seen))
+    reference, moving = held
+    return BetweenViews(radii_mm=(x, y, z), reference=reference, moving=moving)
+
+
+def _rounded(value_mm: float) -> float:
+    return round(value_mm / ROUNDED_MM) * ROUNDED_MM
