@@ -46,6 +46,8 @@ class Load:
         its mean turn, given by `wall_rows`.
     wall_rows : numpy.ndarray
         Sums of displacements that stay zero, (row, node, xyz).
+    wall_travel_mm : numpy.ndarray, optional
+        How far each node of the chest wall goes along y, (node of the wall,); nowhere unless given.
     plate_kpa_per_mm : float
         Pressure of the plates per depth that the skin has gone into them.
     n_increments : int
@@ -60,6 +62,7 @@ class Load:
     friction: float = 0.0
     wall_kpa_per_mm: float = 0.0
     wall_rows: Floats | None = field(default=None, repr=False)
+    wall_travel_mm: Floats | None = field(default=None, repr=False)
     plate_kpa_per_mm: float = 100.0
     n_increments: int = 10
 
@@ -122,6 +125,9 @@ def deck(mesh: Hexahedra, load: Load) -> str:
     lines += ["*BOUNDARY"]
     for name, (_, travel, _) in plates.items():
         lines += [f"{name}, 1, 2", f"{name}, 3, 3, {travel:.9g}"]
+    if load.wall_travel_mm is not None:
+        travels = zip(mesh.wall + 1, load.wall_travel_mm, strict=True)
+        lines += [f"{node}, 2, 2, {travel:.9g}" for node, travel in travels]
     weight = np.array(load.gravity_kpa_per_mm)
     size = float(np.linalg.norm(weight))
     if size:

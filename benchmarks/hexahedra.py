@@ -46,6 +46,11 @@ class Hexahedra:
         middles: Floats = edges / 4 - corners / 4
         return middles
 
+    def face_edges(self) -> Ints:
+        """Return the nodes in the middles of the edges of all faces, six faces an element, (face, 4)."""
+        edges: Ints = self.elements[:, _FACE_EDGES].reshape(-1, 4)
+        return edges
+
     def with_middles(self, nodes_mm: Floats) -> Floats:
         """Return the nodes with the middles of elements and then of their faces added, (point, xyz).
 

@@ -32,6 +32,7 @@ from benchmarks.two_view_bodies import RestBody, bodies, make_body
 from benchmarks.two_view_case import Truth, TwoViewCase
 from benchmarks.two_view_scan import Scanning, scan
 from benchmarks.two_view_squeeze import Squeeze, height_mm, press
+from duotomo.change.finding import Xyz
 from duotomo.errors import DuotomoError
 from duotomo.geometry.frame import voxel_centers_mm
 from duotomo.mechanics import Compression
@@ -61,6 +62,7 @@ def squeezes(body: RestBody, rng: np.random.Generator) -> tuple[Squeeze, Squeeze
         roll_rad=0.0,
         thickness_mm=min(MOST_MM, height_mm(body, 0.0) * float(rng.uniform(0.56, 0.66))),
         shift_mm=(float(rng.uniform(-4, 4)), 0.0),
+        lean_mm=_lean(rng, 3.0),
         support_mm=SUPPORT_MM,
         fat_kpa=float(rng.uniform(0.8, 1.5)),
         gland_over_fat=float(rng.uniform(2.0, 5.0)),
@@ -73,8 +75,14 @@ def squeezes(body: RestBody, rng: np.random.Generator) -> tuple[Squeeze, Squeeze
         roll_rad=roll_rad,
         thickness_mm=min(MOST_MM, height_mm(body, roll_rad) * float(rng.uniform(0.53, 0.62))),
         shift_mm=(float(rng.uniform(-8, 8)), float(rng.uniform(0, 5))),
+        lean_mm=_lean(rng, 5.0),
     )
     return cc, mlo
+
+
+def _lean(rng: np.random.Generator, most_mm: float) -> Xyz:
+    x, z, rim = (float(v) for v in rng.uniform(-most_mm, most_mm, 3))
+    return x, z, rim / 2
 
 
 def landmarks(

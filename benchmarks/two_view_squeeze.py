@@ -1,4 +1,7 @@
-"""A breast at rest pressed for one view by CalculiX: weight, friction, stiff gland and muscle, a held wall."""
+"""A breast at rest pressed for one view by CalculiX: weight, friction, stiff gland and muscle, a held wall.
+
+The chest wall does not stay where it was: as the patient leans in, it tilts and bends by some millimetres.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,15 @@ class Squeeze:
     """How a breast is pressed for one view.
 
     roll_rad: of the breast about the axis to the nipple, seen from the machine. thickness_mm: between the
-    plates. shift_mm: where the breast lies on the detector, (x, y). The others say what it is made of and
-    how it is held; stiffnesses are shear moduli.
+    plates. shift_mm: where the breast lies on the detector, (x, y). lean_mm: how far the chest wall goes along
+    y at its rim in the direction of x, in that of z, and at all of its rim. The others say what the breast is
+    made of and how it is held; stiffnesses are shear moduli.
     """
 
     roll_rad: float
     thickness_mm: float
     shift_mm: tuple[float, float]
+    lean_mm: tuple[float, float, float]
     support_mm: float
     fat_kpa: float
     gland_over_fat: float
@@ -63,14 +68,23 @@ def shear_kpa(mesh: Hexahedra, frame_mm: Floats, body: RestBody, squeeze: Squeez
     return shear
 
 
+def leaned(mesh: Hexahedra, lean_mm: tuple[float, float, float]) -> Floats:
+    """Return how far the nodes of the chest wall go along y, (node of the wall,)."""
+    at = mesh.nodes_mm[mesh.wall][:, [0, 2]]
+    x, z = ((at - at.mean(axis=0)) / (np.ptp(at, axis=0) / 2)).T
+    along_x, along_z, rim = lean_mm
+    travel: Floats = along_x * x + along_z * z + rim * (x**2 + z**2)
+    return travel
+
+
 def height_mm(body: RestBody, roll_rad: float) -> float:
     """Return how high a breast at rest is, turned so."""
     z = turned(half_ball(body.place, n_core=4, n_layers=1).nodes_mm, roll_rad)[:, 2]
     return float(np.ptp(z))
 
 
-_TRIES = ((14, 0.0), (28, 0.0), (50, 0.0))
-"""Increments, and how much thicker: not all close at once."""
+_TRIES = (14, 28, 50)
+"""Increments: not all breasts get to the end in few."""
 
 
 def press(
@@ -82,7 +96,7 @@ def press(
     middle = float(mesh.nodes_mm[:, 2].min() + mesh.nodes_mm[:, 2].max()) / 2
     x, y, z = turned(np.array([[0.0, 0.0, -WEIGHT_KPA_PER_MM]]), squeeze.roll_rad)[0].tolist()
     nu = squeeze.poisson_ratio
-    for number, (n_increments, _) in enumerate(_TRIES, start=1):
+    for n_increments in _TRIES:
         load = Load(
             low_mm=middle - squeeze.thickness_mm / 2,
             high_mm=middle + squeeze.thickness_mm / 2,
@@ -91,6 +105,7 @@ def press(
             gravity_kpa_per_mm=(x, y, z),
             friction=squeeze.friction,
             wall_kpa_per_mm=squeeze.wall_kpa_per_mm,
+            wall_travel_mm=leaned(mesh, squeeze.lean_mm),
             plate_kpa_per_mm=50 * squeeze.fat_kpa,
             n_increments=n_increments,
         )
@@ -98,7 +113,7 @@ def press(
             solved = solve(mesh, load, folder)
             break
         except DuotomoError:
-            if number == len(_TRIES):
+            if n_increments == _TRIES[-1]:
                 raise
     lift = squeeze.support_mm - (middle - squeeze.thickness_mm / 2)
     moved = mesh.with_middles(solved.moved_mm) + np.array([*squeeze.shift_mm, lift])
