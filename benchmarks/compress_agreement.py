@@ -1,6 +1,6 @@
 """`duotomo.mechanics.compress` beside CalculiX: the same breasts, material, plates and chest wall.
 
-    python -m benchmarks.compress_agreement [--quick] [--fine]
+    python -m benchmarks.compress_agreement [--quick | --fine] [--trials 0 3]
 
 Half ellipsoids of one neo-Hookean tissue between slippery plates, without weight. What differs: 20-node
 hexahedra against quadratic tetrahedra, CalculiX's form of the energy of volume (`k (J - 1)^2 / 2`), its search
@@ -118,13 +118,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--trials", type=int, nargs="*", help="numbers of some of them, from 0")
     parser.add_argument("--quick", action="store_true", help="the first two, on coarse meshes")
     parser.add_argument("--fine", action="store_true", help="CalculiX's mesh half as fine again")
     options = parser.parse_args()
     n_core, n_layers = (2, 2) if options.quick else (6, 4) if options.fine else (4, 3)
     print("| breast | moves, mean (most), mm | differs, mean | 95 % | most, mm | nodes | seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for trial in TRIALS[: 2 if options.quick else len(TRIALS)]:
+    numbers = options.trials or range(2 if options.quick else len(TRIALS))
+    for trial in (TRIALS[number] for number in numbers):
         with tempfile.TemporaryDirectory() as folder:
             sizes = {"n_core": n_core, "n_layers": n_layers, "refinements": 2 if options.quick else 3}
             print(compare(trial, Path(folder), **sizes), flush=True)

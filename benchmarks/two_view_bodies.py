@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.ndimage as ndi
+from numpy.typing import NDArray
 
 from benchmarks.change_anatomies import (
     ANATOMIES,
@@ -38,6 +39,8 @@ MUSCLE = JOHNS_YAFFE_20_KEV_PER_MM[Tissue.GLANDULAR] * 1.08
 
 N_LESIONS = 3
 _DIRECTIONS, _SMOOTH_RAD = 1500, 0.20
+_ALONG_WALL, _WIDEST_MM, _AROUND_MM = 0.3, 62.0, 4.0
+"""Directions of a lower y than this run along the chest wall, and the breast reaches at most so far there."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,17 +92,16 @@ class RestBody:
 def bodies(breast_mr: Path | None) -> list[tuple[str, str]]:
     """Return the names and sides of all breasts, women's only where their images are there.
 
-    Densities take turns, so that the first few cases differ; odd numbers are for development.
+    Densities take turns, and procedural breasts with women's, so that the first few cases differ.
     """
-    names = [
-        (one.name, "RL"[(n // 4 + n) % 2])
-        for n, one in enumerate(a for a in ANATOMIES if not a.chest_wall_mm)
-    ]
-    women = [one for one in ANATOMIES if one.chest_wall_mm]
-    if breast_mr is not None:
-        there = {path.name[0] for path in breast_mr.glob("*.nii.gz")}
-        names += [(one.name, one.name[-1]) for one in women if one.name[0] in there]
-    return names
+    procedural = [one.name for one in ANATOMIES if one.chest_wall_mm is None]
+    items = [(name, "RL"[(n // 4 + n) % 2]) for n, name in enumerate(procedural)]
+    there = {path.name[0] for path in breast_mr.glob("*.nii.gz")} if breast_mr is not None else set()
+    women = [one.name for one in ANATOMIES if one.chest_wall_mm and one.name[0] in there]
+    # One breast of each woman first.
+    second = [name for name in women if name[1] == "L" and f"{name[0]}R" in women]
+    sides = [(name, name[1]) for name in women if name not in second] + [(name, "L") for name in second]
+    return items[:8] + sides[:6] + items[8:] + sides[6:]
 
 
 def make_body(name: str, side: str, breast_mr: Path | None) -> RestBody:
@@ -173,19 +175,14 @@ def _woman(anatomy: Anatomy, side: str, folder: Path) -> RestBody:
         shape=rest.shape, spacing_mm=(REST_MM,) * 3, center_mm=(0.0, n_y / 2 * REST_MM - WALL_MM, 0.0)
     )
     mask = rest > FAT / 2
-    center, directions, lengths = _star(mask, grid)
+    outline = _star(mask, grid)
 
     def place(q: Floats) -> Floats:
-        size = np.linalg.norm(q, axis=1)
-        way = q / np.maximum(size, 1e-9)[:, None]
-        closeness = np.exp((way @ directions.T - 1) / _SMOOTH_RAD**2)
-        # Mirrored at the chest wall, so that the outline meets it at a right angle.
-        mirrored = np.exp(((way * (1, -1, 1)) @ directions.T - 1) / _SMOOTH_RAD**2)
-        weights = closeness + mirrored
-        reach = weights @ lengths / weights.sum(axis=1)
-        placed: Floats = center + q * reach[:, None]
+        placed: Floats = outline.center_mm + q * outline.reach_mm(q)[:, None]
         return placed
 
+    rest = rest * _near(outline, grid)
+    mask = rest > FAT / 2
     tips = voxel_centers_mm(grid)[mask]
     nipple = tips[tips[:, 1] > tips[:, 1].max() - 3.0].mean(axis=0)
     return _with_parts(
@@ -198,12 +195,32 @@ def _woman(anatomy: Anatomy, side: str, folder: Path) -> RestBody:
         rest=rest.astype(np.float64),
         grid=grid,
         nipple=nipple,
-        radii=np.quantile(lengths, [0.5, 0.5, 0.5]),
+        radii=np.full(3, np.median(outline.lengths_mm)),
     )
 
 
-def _star(mask: np.ndarray, grid: VolumeGrid) -> tuple[Floats, Floats, Floats]:
-    """Return the middle of the chest wall, directions from it, (direction, xyz), and how far the body goes."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Outline:
+    """How far a body reaches from the middle of its chest wall, in directions, (direction, xyz)."""
+
+    center_mm: Floats
+    directions: Floats
+    lengths_mm: Floats
+
+    def reach_mm(self, vectors: Floats) -> Floats:
+        """Return how far it reaches in the directions of vectors, (point, xyz), smoothed."""
+        size = np.linalg.norm(vectors, axis=1, keepdims=True)
+        way = np.where(size > 1e-9, vectors / np.maximum(size, 1e-9), [0.0, 1.0, 0.0])
+        weights = np.zeros((len(way), len(self.directions)))
+        # Mirrored at the chest wall, so that the outline meets it at a right angle.
+        for mirror in ((1.0, 1.0, 1.0), (1.0, -1.0, 1.0)):
+            weights += np.exp(((way * mirror) @ self.directions.T - 1) / _SMOOTH_RAD**2)
+        reach: Floats = weights @ self.lengths_mm / weights.sum(axis=1)
+        return reach
+
+
+def _star(mask: NDArray[np.bool_], grid: VolumeGrid) -> _Outline:
+    """Return the outline of a body that is seen from the middle of its chest wall."""
     points = voxel_centers_mm(grid)
     behind = points[:, :10][mask[:, :10]]
     center = np.array([behind[:, 0].mean(), -WALL_MM, behind[:, 2].mean()])
@@ -216,7 +233,19 @@ def _star(mask: np.ndarray, grid: VolumeGrid) -> tuple[Floats, Floats, Floats]:
     inside = ndi.map_coordinates(mask.astype(np.float32), np.moveaxis(at, -1, 0), order=1) > 0.5
     # The first way out: folds of skin beyond air do not count.
     lengths = np.where(inside.all(axis=1), steps[-1], steps[np.argmin(inside, axis=1)])
-    return center, directions, np.minimum(lengths, 1.35 * np.median(lengths))
+    # Along the chest wall an image goes on where the breast has ended.
+    most = np.where(y < _ALONG_WALL, _WIDEST_MM, np.inf)
+    return _Outline(center_mm=center, directions=directions, lengths_mm=np.minimum(lengths, most))
+
+
+def _near(outline: _Outline, grid: VolumeGrid) -> NDArray[np.float32]:
+    """Return 1 inside an outline and up to some mm around it, and 0 beyond, (z, y, x)."""
+    coarse = voxel_centers_mm(grid)[::3, ::3, ::3]
+    away = coarse - outline.center_mm
+    beyond = np.linalg.norm(away, axis=-1) - outline.reach_mm(away.reshape(-1, 3)).reshape(away.shape[:3])
+    at = np.indices(grid.shape) / 3
+    near = ndi.map_coordinates(beyond, at, order=1, mode="nearest") < _AROUND_MM
+    return near.astype(np.float32)
 
 
 def _with_parts(

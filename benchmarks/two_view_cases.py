@@ -25,6 +25,7 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 
 import numpy as np
+import scipy.ndimage as ndi
 
 from benchmarks import calculix
 from benchmarks.hexahedra import Floats
@@ -92,11 +93,8 @@ def landmarks(
     points = voxel_centers_mm(body.grid)
     inside = body.rest > 0.063
     # Skin attenuates like gland; what is deeper than it does not.
-    from scipy.ndimage import distance_transform_edt
-
-    deep = (
-        distance_transform_edt(np.pad(body.rest > 0.02, ((0, 0), (1, 0), (0, 0)), mode="edge"))[:, 1:] > 3.5
-    )
+    tissue = np.pad(body.rest > 0.02, ((0, 0), (1, 0), (0, 0)), mode="edge")
+    deep = ndi.distance_transform_edt(tissue)[:, 1:] > 3.5
     places = points[inside & deep & (body.muscle(points) == 0)]
     places = places + rng.uniform(-0.5, 0.5, places.shape)
     chosen = places[rng.permutation(len(places))[: 4 * N_LANDMARKS]]
@@ -106,10 +104,14 @@ def landmarks(
 
 
 def make(name: str, side: str, *, breast_mr: Path | None, scale: Scale) -> TwoViewCase:
-    """Return a case; all that is random about it follows from its name, the size apart."""
+    """Return a case; all that is random about it follows from its name."""
+    return case_of(make_body(name, side, breast_mr), scale)
+
+
+def case_of(body: RestBody, scale: Scale) -> TwoViewCase:
+    """Return the case of a breast at rest."""
     began = time.perf_counter()
-    rng = np.random.default_rng([3, *name.encode()])
-    body = make_body(name, side, breast_mr)
+    rng = np.random.default_rng([3, *body.name.encode()])
     hows = squeezes(body, rng)
     with tempfile.TemporaryDirectory() as folder:
         pressed, solved = zip(
@@ -137,8 +139,8 @@ def make(name: str, side: str, *, breast_mr: Path | None, scale: Scale) -> TwoVi
         visits.append(visit)
     study = Study(grid=truths[0].grid, visits=(visits[0], replace(visits[1], grid=truths[1].grid)))
     about = {
-        "name": name,
-        "side": side,
+        "name": body.name,
+        "side": body.side,
         "density": body.density,
         "split": body.split,
         "mlo_angle_deg": math.degrees(abs(hows[1].roll_rad)),
