@@ -52,16 +52,18 @@ def scanned_grid(grid: VolumeGrid) -> VolumeGrid:
     return VolumeGrid(shape=(n_z, n_y, n_x), spacing_mm=(half_z, half_y, half_x), center_mm=(z, y, x))
 
 
-def acquisition_over(grid: VolumeGrid, pixel_mm: float) -> Acquisition:
+def acquisition_over(
+    grid: VolumeGrid, pixel_mm: float, *, n_views: int = N_VIEWS, angle_deg: float = ANGLE_DEG
+) -> Acquisition:
     """Return views on a detector that begins at the chest wall and holds the projections of a whole grid."""
     high_z, high_y, high_x = grid.high_mm
-    angle_rad = math.radians(ANGLE_DEG)
+    angle_rad = math.radians(angle_deg)
     source_x, source_z = SOURCE_MM * math.sin(angle_rad / 2), SOURCE_MM * math.cos(angle_rad / 2)
     half_mm = max(high_x, -grid.low_mm[2])
     reach_mm = half_mm + (half_mm + source_x) * high_z / (source_z - high_z)
     depth_mm = high_y * source_z / (source_z - high_z)
     return Acquisition.arc(
-        n_views=N_VIEWS,
+        n_views=n_views,
         angle_range_rad=angle_rad,
         source_to_detector_mm=SOURCE_MM,
         pivot_height_mm=0.0,
