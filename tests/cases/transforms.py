@@ -63,6 +63,7 @@ def compressions(grid: VolumeGrid, *, expected_mm: float = 0.0) -> Compressions:
     size_mm = max(grid.size_mm)
     modes = [Mode(name=name, expected=0.0, reach=12.0) for name in ("roll_moving_deg", "roll_reference_deg")]
     modes += [Mode(name=name, expected=0.0, reach=size_mm) for name in ("shift_x_mm", "shift_y_mm")]
+    modes += [Mode(name=name, expected=0.0, reach=12.0) for name in ("lean_x_deg", "lean_z_deg")]
     modes += [Mode(name=name, expected=40.0, reach=4.0) for name in ("thickness_mm", "radius_mm")]
     d_z, d_y, d_x = (mm / 3 for mm in grid.size_mm)
     around = VolumeGrid(shape=(5, 5, 5), spacing_mm=(d_z, d_y, d_x), center_mm=grid.center_mm)
@@ -76,8 +77,8 @@ def compressions(grid: VolumeGrid, *, expected_mm: float = 0.0) -> Compressions:
     z, y, x = grid.center_mm
     return Compressions(
         modes=tuple(modes),
-        release=response(1, (0, 4, 5)),
-        press=response(2, (1, 5)),
+        release=response(1, (0, 6, 7)),
+        press=response(2, (1, 7)),
         moving_center_mm=(x, y, z),
         reference_center_mm=(x, y, z),
     )

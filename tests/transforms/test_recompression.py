@@ -21,7 +21,7 @@ def test_zeros_are_what_is_expected_of_the_modes() -> None:
     transform = Recompression(REFERENCE, PREDICTING)
     modes = transform.physical(transform.identity())["modes"]
     assert isinstance(modes, dict)
-    assert [float(value) for value in modes.values()] == [0.0, 0.0, 0.0, 0.0, 40.0, 40.0]
+    assert [float(value) for value in modes.values()] == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 40.0, 40.0]
     moved = transform.points(transform.identity(), POINTS) - POINTS
     assert float(moved.norm(dim=-1).min()) > 0.1
 
@@ -83,7 +83,7 @@ def test_bad_values_are_refused() -> None:
         transform.params(modes={"roll_moving_deg": 12.0})
     with pytest.raises(DuotomoError, match="expected no coefficients_mm"):
         transform.params(modes={}, coefficients_mm=torch.zeros(3, 4, 4, 5))
-    with pytest.raises(DuotomoError, match=r"expected 4 modes or more, .*; got 2"):
+    with pytest.raises(DuotomoError, match=r"expected 6 modes or more, .*; got 2"):
         replace(PREDICTING, modes=PREDICTING.modes[:2])
     with pytest.raises(ShapeError, match=r"expected coefficients .* = \(3, 3, 5, 5, 5\); got \(10, 3"):
         Response(lattice=PREDICTING.release.lattice, modes=(0,), coefficients=PREDICTING.release.coefficients)

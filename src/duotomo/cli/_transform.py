@@ -19,8 +19,8 @@ RECOMPRESSION = "recompression"
 
 HELP = (
     "auto (affine, and a B-spline where the data ask for it), translation, rigid, affine, bspline:25mm, "
-    "bspline:Z,Y,X, velocity:25mm; affine+bspline:25mm for a chain; recompression, recompression+bspline:25mm "
-    "for two views with --roll."
+    "bspline:Z,Y,X, velocity:25mm; affine+bspline:25mm for a chain; recompression or "
+    "recompression+bspline:25mm for two views, with --roll."
 )
 
 

@@ -23,8 +23,8 @@ LATTICE_MM = 8.0
 MARGIN_MM = 24.0
 """Of the lattices around the breast: where it is air, displacements level off."""
 
-ROLL_DEG, SHIFT_MM, THICKNESS, RADIUS = 12.0, 15.0, 0.06, 0.15
-"""How far modes reach: of the rolls, of the chest wall's shift, of thicknesses and radii as a share."""
+ROLL_DEG, SHIFT_MM, LEAN_DEG, THICKNESS, RADIUS = 12.0, 15.0, 12.0, 0.06, 0.15
+"""How far modes reach: rolls, shifts and angles of the chest wall; thicknesses and radii, as a share."""
 
 SAMPLES_PER_MONOMIAL = 1.5
 """Compressions that are computed for each coefficient of a polynomial."""
@@ -32,7 +32,7 @@ SAMPLES_PER_MONOMIAL = 1.5
 REFINEMENTS = 2
 """Of the meshes: fine enough to follow the finest one to 0.1 mm, and done in half a second."""
 
-_SHAPE = (6, 7, 8)
+_SHAPE = (8, 9, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ def compressions_of(
         If too few of the compressions find a balance.
     """
     modes = _modes(radii_mm, moving, reference)
-    released, pressed = (0, 4, *_SHAPE), (1, 5, *_SHAPE)
+    released, pressed = (0, 6, *_SHAPE), (1, 7, *_SHAPE)
     around = _lattice(np.array(grid.low_mm[::-1]), np.array(grid.high_mm[::-1]))
     middle, reach = np.array(reference.middle_mm), max(radii_mm) * (1 + RADIUS)
     at_rest = _lattice(
@@ -167,6 +167,8 @@ def _modes(radii_mm: Sequence[float], moving: HeldView, reference: HeldView) -> 
         Mode(name="roll_reference_deg", expected=reference.roll_deg, reach=ROLL_DEG),
         Mode(name="shift_x_mm", expected=0.0, reach=SHIFT_MM),
         Mode(name="shift_y_mm", expected=0.0, reach=SHIFT_MM),
+        Mode(name="lean_x_deg", expected=0.0, reach=LEAN_DEG),
+        Mode(name="lean_z_deg", expected=0.0, reach=LEAN_DEG),
         *thickness,
         *shape,
     )

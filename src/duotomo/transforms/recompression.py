@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from duotomo.transforms.lattice_transform import LatticeTransform
     from duotomo.transforms.motion import Motion
 
-N_EXACT = 4
-"""Modes that act by themselves: two rolls, and two shifts of the chest wall."""
+N_EXACT = 6
+"""Modes that act by themselves: two rolls, two shifts of the chest wall, and how it leans about x and z."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,15 +88,17 @@ class Response:
 class Compressions:
     """What the compressions of one breast in two views do to it, by common modes.
 
-    A point of the moving frame is released from its plates, turned back by the roll of the moving view,
-    shifted, turned by the roll of the reference, and pressed between the plates of the reference. Rolls are
-    about the axis along y through the middle of the chest wall; a positive one takes z towards x.
+    A point of the moving frame is released from its plates, turned back by the roll of the moving view, turned
+    and shifted as the chest wall is, turned by the roll of the reference, and pressed between the plates of
+    the reference. All turns are about the middle of the chest wall, rolls about the axis along y; a positive
+    roll takes z towards x.
 
     Parameters
     ----------
     modes : tuple of Mode
-        All of them. The first four are the rolls of the moving and the reference view in degrees, and the
-        shift of the chest wall along x and y in mm. The others act through the responses alone.
+        All of them. The first six are the rolls of the moving and the reference view in degrees, the shift of
+        the chest wall along x and y in mm, and the angles by which it leans about x and z in degrees. The
+        others act through the responses alone.
     release, press : Response
         In the moving frame, and in the reference frame of a breast at rest that has been turned.
     moving_center_mm, reference_center_mm : tuple of float
@@ -105,7 +107,7 @@ class Compressions:
     Raises
     ------
     DuotomoError
-        If there are fewer than four modes.
+        If there are fewer than six modes.
     """
 
     modes: tuple[Mode, ...]
@@ -117,8 +119,8 @@ class Compressions:
     def __post_init__(self) -> None:
         if len(self.modes) < N_EXACT:
             raise DuotomoError(
-                f"Compressions: expected {N_EXACT} modes or more, two rolls and two shifts first; got "
-                f"{len(self.modes)}. Give what is known exactly a reach of 0."
+                f"Compressions: expected {N_EXACT} modes or more, two rolls, two shifts and two angles first; "
+                f"got {len(self.modes)}. Give what is known exactly a reach of 0."
             )
 
     def values(self, shares: torch.Tensor) -> torch.Tensor:
@@ -129,9 +131,8 @@ class Compressions:
 
     def maps(self, shares: torch.Tensor) -> tuple[ElementaryMap, ...]:
         """Return the maps of points from the moving to the reference frame, differentiable in the shares."""
-        roll_moving, roll_reference, shift_x, shift_y = self.values(shares)[:N_EXACT]
-        # R_reference R_moving^T
-        turn = _about_y(roll_reference - roll_moving)
+        roll_moving, roll_reference, shift_x, shift_y, lean_x, lean_z = self.values(shares)[:N_EXACT]
+        turn = _turn(1, roll_reference) @ _turn(0, lean_x) @ _turn(2, lean_z) @ _turn(1, -roll_moving)
         shift = torch.stack([shift_x, shift_y, torch.zeros_like(shift_x)])
         start, end = (shares.new_tensor(mm) for mm in (self.moving_center_mm, self.reference_center_mm))
         offset = end + shift - turn @ start
@@ -290,7 +291,10 @@ def monomials(values: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.ones_like(values[..., :1]), values, squares], dim=-1)
 
 
-def _about_y(angle_deg: torch.Tensor) -> torch.Tensor:
+def _turn(axis: int, angle_deg: torch.Tensor) -> torch.Tensor:
+    """Return the matrix of a right-handed turn about x, y or z, (3, 3)."""
     cos, sin = torch.cos(torch.deg2rad(angle_deg)), torch.sin(torch.deg2rad(angle_deg))
     zero, one = torch.zeros_like(cos), torch.ones_like(cos)
-    return torch.stack([cos, zero, sin, zero, one, zero, -sin, zero, cos]).reshape(3, 3)
+    turn = torch.stack([cos, -sin, zero, sin, cos, zero, zero, zero, one]).reshape(3, 3)
+    # About z, until the axes are called otherwise.
+    return turn.roll((axis + 1, axis + 1), dims=(0, 1))
