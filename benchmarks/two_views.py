@@ -42,11 +42,16 @@ def plates_mm(case: TwoViewCase) -> list[tuple[float, float]]:
     return [(view["support_mm"], view["support_mm"] + view["thickness_mm"]) for view in views]
 
 
+def roll_deg(case: TwoViewCase) -> float:
+    """Return the angle of the gantry, whose sign follows from the side of the breast."""
+    return math.copysign(float(case.about["mlo_angle_deg"]), float(case.about["mlo"]["roll_rad"]))
+
+
 def with_modes(case: TwoViewCase, n_steps: int, control_mm: float | None) -> Settings:
     """Return the settings of the model of compressions."""
     settings = two_view_settings(
         case.study,
-        roll_deg=float(case.about["mlo_angle_deg"]),
+        roll_deg=roll_deg(case),
         plates_mm=plates_mm(case),
         control_mm=control_mm,
     )
@@ -117,8 +122,7 @@ def solved(case: TwoViewCase, method: str, n_steps: int) -> Rows:
 def predicted(case: TwoViewCase) -> Rows:
     """Return what mechanics alone predicts."""
     began = time.perf_counter()
-    roll_deg = float(case.about["mlo_angle_deg"])
-    model = between_views(case.study, roll_deg=roll_deg, plates_mm=plates_mm(case))
+    model = between_views(case.study, roll_deg=roll_deg(case), plates_mm=plates_mm(case))
     transform = model(case.study.grid_of(case.study.visits[1]))
     motion = Motion(transform, transform.identity())
     return {
