@@ -95,7 +95,8 @@ def footprint_of(visit: Visit, grid: VolumeGrid) -> Footprint:
     centers = voxel_centers_mm(coarse)[0]
     rows = np.flatnonzero(layer.any(axis=1))
     depth_mm = float(centers[rows[-1], 0, 1] + coarse.spacing_mm[1] / 2 - grid.low_mm[1])
-    near = layer[: max(1, math.ceil(NEAR_WALL * (rows[-1] + 1)))]
+    n_near = math.ceil(NEAR_WALL * (rows[-1] + 1 - rows[0]))
+    near = layer[rows[0] : rows[0] + n_near]
     columns = np.flatnonzero(near.any(axis=0))
     low, high = (float(centers[0, column, 0]) for column in (columns[0], columns[-1]))
     return Footprint(

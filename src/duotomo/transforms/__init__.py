@@ -15,6 +15,7 @@ from duotomo.transforms.displacement_field import DisplacementField
 from duotomo.transforms.inversion import Inverse, InvertedPoints, invert, invert_points
 from duotomo.transforms.models import Model, chain, model_name
 from duotomo.transforms.motion import Motion
+from duotomo.transforms.recompression import Compressions, Mode, Recompression, Response
 from duotomo.transforms.rigid import Rigid
 from duotomo.transforms.transform import Transform
 from duotomo.transforms.translation import Translation
@@ -25,13 +26,17 @@ __all__ = [
     "BSpline",
     "BendingEnergy",
     "Composition",
+    "Compressions",
     "DeformationStatistics",
     "DisplacementField",
     "Folding",
     "Inverse",
     "InvertedPoints",
+    "Mode",
     "Model",
     "Motion",
+    "Recompression",
+    "Response",
     "Rigid",
     "Transform",
     "Translation",

@@ -1,0 +1,81 @@
+"""`duotomo joint --roll`: two views of one breast, whose compressions lead from one to the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from duotomo.cli import main
+from duotomo.geometry import VolumeGrid
+from duotomo.io import read_result
+from duotomo.mechanics import BetweenViews, between_views
+from duotomo.transforms.recompression import Compressions, Recompression
+from tests.cases.transforms import compressions
+from tests.cli.commands import NOT_TRUSTED
+
+
+def joint(*options: object) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["joint", *map(str, options)], catch_exceptions=False)
+    return result.exit_code, " ".join(result.output.split())
+
+
+@pytest.fixture
+def without_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing computed by finite elements: bodies are not theirs, and modes do what random numbers say."""
+
+    def computed(model: BetweenViews, grid: VolumeGrid) -> Compressions:
+        return compressions(grid, expected_mm=0.5)
+
+    monkeypatch.setattr(between_views, "_computed", computed)
+    monkeypatch.setattr("duotomo.methods.two_views.radii_at_rest_mm", lambda held, seen: (20.0, 30.0, 20.0))
+
+
+@pytest.mark.usefixtures("without_elements")
+def test_two_views_become_a_result_folder(study_path: Path, tmp_path: Path) -> None:
+    code, output = joint(study_path, "--roll", 5, "--steps", 3, "--no-uncertainty", "--out", tmp_path)
+    assert code == NOT_TRUSTED, output
+    assert "Compressions in both views are computed by finite elements first" in output
+    assert "recompression at" in output
+    assert "recompression+bspline:22mm at" in output
+    saved = read_result(tmp_path)
+    assert saved.settings["settings"]["stages"][0]["model"]["transform"] == "recompression"
+    # What is read back leads to the same places, whatever it is called in the file.
+    grid = saved.grid
+    transform = Recompression(grid, compressions(grid, expected_mm=0.5))
+    start = transform.points(transform.identity(), torch.tensor([[0.0, 20.0, 25.0]]))
+    assert float((saved.motions[0].points(torch.tensor([[0.0, 20.0, 25.0]])) - start).norm()) < 8
+
+
+@pytest.mark.usefixtures("without_elements")
+def test_modes_may_be_asked_for_alone(study_path: Path, tmp_path: Path) -> None:
+    words = ["--roll", -5, "--transform", "recompression", "--steps", 1, "--no-uncertainty"]
+    code, output = joint(study_path, *words, "--out", tmp_path)
+    assert code == NOT_TRUSTED, output
+    assert "bspline" not in output
+    stages = read_result(tmp_path).settings["settings"]["stages"]
+    assert stages[0]["model"]["moving"]["roll_deg"] == -5
+    assert stages[0]["model"]["control_mm"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--transform", "recompression"), "expected --roll with --transform recompression; got none"),
+        (("--roll", 45, "--transform", "affine"), "expected --transform recompression, or none, with --roll"),
+        (("--roll", 45, "--method", "iterative"), "expected --method simultaneous, without --plain"),
+        (("--roll", 45, "--plain"), "expected --method simultaneous, without --plain"),
+        (
+            ("--roll", 45, "--transform", "recompression+affine"),
+            "expected recompression alone or with control points by their distance",
+        ),
+    ],
+)
+def test_what_does_not_suit_two_views_is_refused(
+    study_path: Path, tmp_path: Path, words: tuple[object, ...], said: str
+) -> None:
+    code, output = joint(study_path, *words, "--out", tmp_path)
+    assert code == 2
+    assert said in output
