@@ -18,7 +18,8 @@ from duotomo.geometry.frame import voxel_to_world
 from duotomo.mechanics.breast_shape import BreastShape
 from duotomo.mechanics.compression import Compression, compress, motion_between
 from duotomo.mechanics.mesh import BodyMesh, body_mesh, half_ellipsoid, library, signed_volumes
-from duotomo.mechanics.solver import Body, Plates
+from duotomo.mechanics.plates import Plates
+from duotomo.mechanics.solver import Body
 from duotomo.mechanics.tissue import ElasticTissue
 
 SHAPE = BreastShape(center_mm=(3.0, 0.0, 30.0), radii_mm=(40.0, 38.0, 27.0))

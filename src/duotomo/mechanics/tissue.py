@@ -60,8 +60,11 @@ class ElasticTissue:
         stress: Floats = shear * (gradients - square / 3 * h) + self.bulk_modulus * (j**2 - 1) / 2 * h
         return stress
 
-    def stiffness(self, gradients: Floats) -> Floats:
-        """Return the second derivative of the energy in F, (..., 9, 9)."""
+    def stiffness(self, gradients: Floats, *, tension: Floats | None = None) -> Floats:
+        """Return the second derivative of the energy in F, (..., 9, 9).
+
+        tension: U'(J), (...), of the bulk energy U, taken as it is given instead of from F.
+        """
         j, h, square, shear = self._parts(gradients)
         k = self.bulk_modulus
         flat_h, flat_f = (a.reshape(*a.shape[:-2], 9, 1) for a in (h, gradients))
@@ -69,12 +72,23 @@ class ElasticTissue:
         f_h = flat_f * flat_h.swapaxes(-1, -2)
         # dF^-T = -F^-T dF^T F^-T
         crossed = np.einsum("...il,...kj->...ijkl", h, h).reshape(h_h.shape)
-        stiffness: Floats = (
-            shear * (np.eye(9) - 2 / 3 * (f_h + f_h.swapaxes(-1, -2)) + square / 9 * (2 * h_h + 3 * crossed))
-            + k * j**2 * h_h
-            - k * (j**2 - 1) / 2 * crossed
+        of_shear = shear * (
+            np.eye(9) - 2 / 3 * (f_h + f_h.swapaxes(-1, -2)) + square / 9 * (2 * h_h + 3 * crossed)
         )
+        if tension is None:
+            stiffness: Floats = of_shear + k * j**2 * h_h - k * (j**2 - 1) / 2 * crossed
+        else:
+            # U'' J' J' + U' J''
+            bulk = k * (j**2 + 1) / 2 * h_h + tension[..., None, None] * j * (h_h - crossed)
+            stiffness = of_shear + bulk
         return stiffness
+
+    def tension(self, gradients: Floats, changes: Floats) -> Floats:
+        """Return U'(J), (...), of the bulk energy U at F + dF, (..., 3, 3), to first order in dF."""
+        j = np.linalg.det(gradients)
+        change = j * np.einsum("...ij,...ji->...", np.linalg.inv(gradients), changes)
+        tension: Floats = self.bulk_modulus / 2 * (j - 1 / j + (1 + 1 / j**2) * change)
+        return tension
 
     def _parts(self, gradients: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         j = np.linalg.det(gradients)[..., None, None]
