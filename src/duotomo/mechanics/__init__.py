@@ -10,9 +10,25 @@ if TYPE_CHECKING:
     from duotomo.mechanics.breast_shape import BreastShape
     from duotomo.mechanics.compression import Compression, compress, motion_between
     from duotomo.mechanics.compression_mask import compress_mask
+    from duotomo.mechanics.forces import Forces
+    from duotomo.mechanics.plates import Paddle
+    from duotomo.mechanics.stiffness import GlandInFat, GlandVolume, PectoralMuscle, Stiffness
     from duotomo.mechanics.tissue import ElasticTissue
 
-__all__ = ["BreastShape", "Compression", "ElasticTissue", "compress", "compress_mask", "motion_between"]
+__all__ = [
+    "BreastShape",
+    "Compression",
+    "ElasticTissue",
+    "Forces",
+    "GlandInFat",
+    "GlandVolume",
+    "Paddle",
+    "PectoralMuscle",
+    "Stiffness",
+    "compress",
+    "compress_mask",
+    "motion_between",
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -20,6 +36,9 @@ __getattr__, __dir__ = lazy_names(
         "breast_shape": ("BreastShape",),
         "compression": ("Compression", "compress", "motion_between"),
         "compression_mask": ("compress_mask",),
+        "forces": ("Forces",),
+        "plates": ("Paddle",),
+        "stiffness": ("GlandInFat", "GlandVolume", "PectoralMuscle", "Stiffness"),
         "tissue": ("ElasticTissue",),
     },
 )

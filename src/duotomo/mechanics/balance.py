@@ -14,7 +14,7 @@ from duotomo.mechanics.mesh import BodyMesh, Floats, library
 from duotomo.mechanics.plates import Friction, Plates
 from duotomo.mechanics.solver import Body, Equilibrium
 
-_LOADS = (3, 9)
+_LOADS = (1, 4, 12)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,29 +73,27 @@ class Squeeze:
 
     def rested(self, bodies: Sequence[Body], most_steps: int) -> Floats:
         """Return the nodes, (node, xyz), of the last body; each coarser one is the start of the next."""
-        for n_loads in (1, *_LOADS):
-            settled = self._in_loads(bodies[0], n_loads, most_steps)
-            for coarse, fine in pairwise(bodies):
-                shifts = carried(coarse.mesh, settled.nodes_mm - coarse.mesh.nodes_mm, fine.mesh)
-                settled = self.settled(fine, fine.mesh.nodes_mm + shifts, most_steps)
+        settled = self.in_loads(bodies[0], 1, most_steps)
+        for coarse, fine in pairwise(bodies):
+            shifts = carried(coarse.mesh, settled.nodes_mm - coarse.mesh.nodes_mm, fine.mesh)
+            settled = self.settled(fine, fine.mesh.nodes_mm + shifts, most_steps)
+        for n_loads in _LOADS:
             if settled.converged:
                 break
+            settled = self.in_loads(bodies[-1], n_loads, most_steps)
         return checked(settled, self.plates, most_steps)
 
-    def _in_loads(self, body: Body, n_loads: int, most_steps: int) -> Equilibrium:
+    def in_loads(self, body: Body, n_loads: int, most_steps: int) -> Equilibrium:
         """Return where a body comes to rest when the plates close by equal factors, one after the other."""
-        nodes, before = body.mesh.nodes_mm, self.height_mm
+        settled = Equilibrium(nodes_mm=body.mesh.nodes_mm, converged=False, n_steps=0)
+        factor = (2 * self.plates.half_gap_mm / self.height_mm) ** (1 / n_loads)
         for load in range(1, n_loads + 1):
-            share = load / n_loads
-            gap_mm = self.height_mm ** (1 - share) * (2 * self.plates.half_gap_mm) ** share
-            part = replace(self, plates=replace(self.plates, half_gap_mm=gap_mm / 2))
-            nodes = (
-                part.stretched(nodes)
-                if load == 1
-                else _stretch(nodes, self.middle_mm, np.asarray(gap_mm / before))
-            )
-            settled = part.settled(body, nodes, most_steps)
-            nodes, before = settled.nodes_mm, gap_mm
+            half_gap_mm = self.plates.half_gap_mm / factor ** (n_loads - load)
+            part = replace(self, plates=replace(self.plates, half_gap_mm=half_gap_mm))
+            start = _stretch(settled.nodes_mm, self.middle_mm, np.asarray(factor))
+            settled = part.settled(body, part.stretched(settled.nodes_mm) if load == 1 else start, most_steps)
+            if not settled.converged:
+                break
         return settled
 
 

@@ -111,7 +111,7 @@ class Plates:
         """
         depth = self.depth(places_mm)
         normals = self._normals(depth)
-        bend = (self.stiffness * areas * (depth != 0))[..., None, None] * _outer(normals, normals)
+        bend: Floats = (self.stiffness * areas * (depth != 0))[..., None, None] * _outer(normals, normals)
         if self.friction is not None:
             slip, length, grip = self._slip(places_mm, self.friction)
             normals = self._normals(self.friction.depth_mm)
@@ -121,7 +121,7 @@ class Plates:
                 along -= _outer(slip, slip)
             bend += (areas * grip / length)[..., None, None] * along
             if coupled:
-                per_mm: Floats = self.friction.coefficient * self.stiffness * np.sign(self.friction.depth_mm)
+                per_mm = self.friction.coefficient * self.stiffness * np.sign(self.friction.depth_mm)
                 bend += (areas * per_mm)[..., None, None] * _outer(slip, normals)
         return bend
 

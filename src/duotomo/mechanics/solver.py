@@ -129,7 +129,7 @@ class Body:
         tension = np.zeros(self.mesh.weights.shape)
         areas = self.mesh.skin.weights
         before = math.inf
-        for step in range(most_steps):
+        for step in range(most_steps if math.isfinite(self.energy(nodes, plates)) else 0):
             places = self.places(nodes)
             following = plates.held(places)
             forces = self.forces(nodes, following)
