@@ -1,4 +1,4 @@
-"""Laws of a paddle that tilts, of a chest wall that slides, and of a start that is given."""
+"""Laws of a paddle that tilts and of a chest wall that slides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from duotomo.mechanics.breast_shape import BreastShape
 from duotomo.mechanics.compression import Compression, compress
 from duotomo.mechanics.forces import Forces
 from duotomo.mechanics.plates import Paddle
-from duotomo.mechanics.stiffness import GlandInFat
 
 SHAPE = BreastShape(center_mm=(3.0, 0.0, 30.0), radii_mm=(40.0, 38.0, 27.0))
 
@@ -73,24 +72,6 @@ def test_slide_is_the_mean_of_the_chest_wall() -> None:
     assert mean[0] == pytest.approx(0.0, abs=0.1)
     assert slid.moved_mm[:, 2].min() == pytest.approx(7.5, abs=0.05)
     assert slid.moved_mm[:, 2].max() == pytest.approx(52.5, abs=0.05)
-
-
-def test_start_changes_nothing_but_the_way() -> None:
-    options = {
-        "stiffness": GlandInFat.behind_nipple(SHAPE, ratio=4.0),
-        "forces": Forces(gravity_per_mm=0.01, friction=0.3),
-        "refinements": 2,
-    }
-    one = compress(SHAPE, thickness_mm=39.0, roll_rad=0.7, support_mm=4.0, **options)
-    there = compress(SHAPE, thickness_mm=38.0, roll_rad=0.75, **options)
-    from_one = compress(SHAPE, thickness_mm=38.0, roll_rad=0.75, start=one, **options)
-    assert np.abs(one.moved_mm - there.moved_mm).max() > 0.5
-    np.testing.assert_allclose(from_one.moved_mm, there.moved_mm, atol=2e-3)
-
-
-def test_start_of_other_mesh(plain: Compression) -> None:
-    with pytest.raises(GeometryError, match="expected a start by compress with the same refinements"):
-        compress(SHAPE, thickness_mm=40.0, refinements=1, start=plain)
 
 
 def test_slide_to_nowhere() -> None:

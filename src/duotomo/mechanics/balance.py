@@ -10,11 +10,11 @@ import numpy as np
 
 from duotomo.errors import DuotomoError
 from duotomo.mechanics.forces import Forces
-from duotomo.mechanics.mesh import BodyMesh, Floats, library
+from duotomo.mechanics.mesh import Floats, library
 from duotomo.mechanics.plates import Friction, Plates
 from duotomo.mechanics.solver import Body, Equilibrium
 
-_LOADS = (1, 4, 12)
+_FEW = 400
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,54 +47,68 @@ class Squeeze:
         nodes[:, 2] += rise_mm / 2
         return nodes
 
-    def contact(self, body: Body) -> Plates:
-        """Return the plates, with friction on this body if there is any.
+    @property
+    def n_loads(self) -> int:
+        """In how many loads the plates close: friction depends on where skin first meets them."""
+        return 1 if self.forces.friction == 0 else 6
 
-        A point of the skin is anchored where the stretch had it when the plates came to its height at rest.
-        """
+    def contact(self, anchors_mm: Floats) -> Plates:
+        """Return the plates, with friction if there is any, on skin with anchors, (face, point, xyz)."""
         if self.forces.friction == 0:
             return self.plates
-        places = body.places(body.mesh.nodes_mm)
-        heights = np.abs(places[..., 2] - self.body_mm[2]) / (self.height_mm / 2)
-        met = np.clip(heights, min(2 * self.plates.half_gap_mm / self.height_mm, 1.0), 1.0)
         friction = Friction(
             coefficient=self.forces.friction,
-            anchors_mm=_stretch(places, self.body_mm, met),
+            anchors_mm=anchors_mm,
             creep_mm=self.forces.creep_mm,
-            depth_mm=np.zeros(met.shape),
+            depth_mm=np.zeros(anchors_mm.shape[:-1]),
         )
         return replace(self.plates, friction=friction)
 
-    def settled(self, body: Body, start_mm: Floats, most_steps: int) -> Equilibrium:
-        """Return where a body comes to rest, from a start that may be far off."""
-        plates = self.contact(body)
-        near = body.approach(start_mm, plates, most_steps=most_steps)
-        return body.settle(near.nodes_mm, plates, most_steps=most_steps)
-
     def rested(self, bodies: Sequence[Body], most_steps: int) -> Floats:
-        """Return the nodes, (node, xyz), of the last body; each coarser one is the start of the next."""
-        settled = self.in_loads(bodies[0], 1, most_steps)
-        for coarse, fine in pairwise(bodies):
-            shifts = carried(coarse.mesh, settled.nodes_mm - coarse.mesh.nodes_mm, fine.mesh)
-            settled = self.settled(fine, fine.mesh.nodes_mm + shifts, most_steps)
-        for n_loads in _LOADS:
+        """Return the nodes, (node, xyz), of the last body; each coarser one is the start of the next.
+
+        Where that fails, the plates close on the last body itself, in more loads if need be.
+        """
+        finest = bodies[-1:]
+        for tried, n_loads in (bodies, self.n_loads), (finest, self.n_loads), (finest, self.n_loads + 6):
+            settled, anchors = self.closed(tried[0], n_loads, most_steps)
+            for coarse, fine in pairwise(tried):
+                start = fine.mesh.nodes_mm + carried(
+                    coarse.mesh.nodes_mm, settled.nodes_mm - coarse.mesh.nodes_mm, fine.mesh.nodes_mm
+                )
+                if self.forces.friction > 0:
+                    there, here = (body.places(body.mesh.nodes_mm) for body in (coarse, fine))
+                    anchors = here + carried(there, anchors - there, here)
+                settled = settle_from_afar(fine, start, self.contact(anchors), most_steps)
             if settled.converged:
                 break
-            settled = self.in_loads(bodies[-1], n_loads, most_steps)
         return checked(settled, self.plates, most_steps)
 
-    def in_loads(self, body: Body, n_loads: int, most_steps: int) -> Equilibrium:
-        """Return where a body comes to rest when the plates close by equal factors, one after the other."""
-        settled = Equilibrium(nodes_mm=body.mesh.nodes_mm, converged=False, n_steps=0)
+    def closed(self, body: Body, n_loads: int, most_steps: int) -> tuple[Equilibrium, Floats]:
+        """Return a body at rest, the plates having closed by equal factors, and its skin's anchors.
+
+        The anchors, (face, point, xyz), are where points of the skin last were free at the end of a load.
+        """
         factor = (2 * self.plates.half_gap_mm / self.height_mm) ** (1 / n_loads)
-        for load in range(1, n_loads + 1):
-            half_gap_mm = self.plates.half_gap_mm / factor ** (n_loads - load)
-            part = replace(self, plates=replace(self.plates, half_gap_mm=half_gap_mm))
-            start = _stretch(settled.nodes_mm, self.middle_mm, np.asarray(factor))
-            settled = part.settled(body, part.stretched(settled.nodes_mm) if load == 1 else start, most_steps)
-            if not settled.converged:
+        gaps_mm = [self.plates.half_gap_mm / factor**to_go for to_go in reversed(range(n_loads))]
+        parts = [replace(self, plates=replace(self.plates, half_gap_mm=gap_mm)) for gap_mm in gaps_mm]
+        anchors = body.places(body.mesh.nodes_mm)
+        start = parts[0].stretched(body.mesh.nodes_mm)
+        for load, part in enumerate(parts, 1):
+            plates = part.contact(anchors)
+            settled = settle_from_afar(body, start, plates, most_steps)
+            if load == n_loads or not settled.converged:
                 break
-        return settled
+            places = body.places(settled.nodes_mm)
+            anchors = np.where(plates.depth(places)[..., None] == 0, places, anchors)
+            start = _stretch(settled.nodes_mm, self.middle_mm, np.asarray(factor))
+        return settled, anchors
+
+
+def settle_from_afar(body: Body, start_mm: Floats, plates: Plates, most_steps: int) -> Equilibrium:
+    """Return where a body comes to rest, from a start that may be far off."""
+    near = body.approach(start_mm, plates, most_steps=most_steps)
+    return body.settle(near.nodes_mm, plates, most_steps=most_steps)
 
 
 def checked(settled: Equilibrium, plates: Plates, most_steps: int) -> Floats:
@@ -108,10 +122,13 @@ def checked(settled: Equilibrium, plates: Plates, most_steps: int) -> Floats:
     return settled.nodes_mm
 
 
-def carried(coarse: BodyMesh, displacements: Floats, fine: BodyMesh) -> Floats:
-    """Return displacements, (node, xyz), at the nodes of a finer mesh, interpolated smoothly."""
-    rbf = library("scipy.interpolate").RBFInterpolator(coarse.nodes_mm, displacements, neighbors=60)
-    carried: Floats = rbf(fine.nodes_mm)
+def carried(points_mm: Floats, values: Floats, others_mm: Floats) -> Floats:
+    """Return values at points, both (..., xyz), at other points, (..., xyz), interpolated smoothly."""
+    flat = points_mm.reshape(-1, 3)
+    # Of few points, all are soon taken.
+    neighbors = 60 if len(flat) > _FEW else None
+    rbf = library("scipy.interpolate").RBFInterpolator(flat, values.reshape(-1, 3), neighbors=neighbors)
+    carried: Floats = rbf(others_mm.reshape(-1, 3)).reshape(others_mm.shape)
     return carried
 
 

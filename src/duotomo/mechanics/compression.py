@@ -19,9 +19,9 @@ from duotomo.mechanics.balance import Squeeze, carried
 from duotomo.mechanics.body_map import BodyMap
 from duotomo.mechanics.breast_shape import BreastShape
 from duotomo.mechanics.forces import Forces
-from duotomo.mechanics.mesh import BodyMesh, Floats, Ints, half_ellipsoid, signed_volumes
+from duotomo.mechanics.mesh import Floats, Ints, half_ellipsoid, signed_volumes
 from duotomo.mechanics.plates import Paddle, Plates
-from duotomo.mechanics.solver import Body, Equilibrium
+from duotomo.mechanics.solver import Body
 from duotomo.mechanics.stiffness import StiffnessMap, stiffness_at
 from duotomo.mechanics.tissue import ElasticTissue
 from duotomo.transforms import DisplacementField, Motion
@@ -83,9 +83,6 @@ class Compression:
         Between the plates.
     least_jacobian : float
         The smallest determinant of the deformation's gradient at the points where the energy was summed.
-    placed_mm : numpy.ndarray, optional
-        Nodes after the body was turned and slid, before the plates closed, (node, xyz), in the machine frame;
-        `compress` needs them to start from here.
     """
 
     rest_mm: Floats = field(repr=False)
@@ -93,7 +90,6 @@ class Compression:
     tetrahedra: Ints = field(repr=False)
     thickness_mm: float
     least_jacobian: float
-    placed_mm: Floats | None = field(default=None, repr=False)
 
     @property
     def volume_change(self) -> float:
@@ -173,7 +169,6 @@ def compress(
     forces: Forces | None = None,
     paddle: Paddle | None = None,
     slide_mm: tuple[float, float, float] = (0.0, 0.0, 0.0),
-    start: Compression | None = None,
     refinements: int = 3,
     most_steps: int = 40,
 ) -> Compression:
@@ -204,8 +199,6 @@ def compress(
     slide_mm : tuple of float
         How far the chest wall goes, (x, y, z), before the plates close; the plates stay half way above and
         below `center_mm`, so that z brings tissue nearer to the upper plate.
-    start : Compression, optional
-        Of a breast much like this one, where the search begins; it does not change what is found.
     refinements : int
         Of the mesh: 2 gives 489 nodes, 3 gives 3281.
     most_steps : int
@@ -266,18 +259,14 @@ def compress(
 
     finest = body(refinements)
     mesh = finest.mesh
-    settled: Equilibrium | None = None
-    if start is not None:
-        settled = squeeze.settled(finest, mesh.nodes_mm + _displacements(start, mesh), most_steps)
-    elif stiffness is None and squeeze.plain and not any(slide_mm):
+    moved = None
+    if stiffness is None and squeeze.plain and not any(slide_mm):
         # As it always was, to the bit.
-        settled = _directly(
+        moved = _directly(
             squeeze, [*map(body, range(min(_COARSEST, refinements), refinements)), finest], most_steps
         )
-    if settled is None or not settled.converged:
+    if moved is None:
         moved = squeeze.rested([*map(body, range(1, refinements)), finest], most_steps)
-    else:
-        moved = settled.nodes_mm
     lift = np.array([0.0, 0.0, support_mm - squeeze.plates.middle_mm + squeeze.plates.half_gap_mm])
     return Compression(
         rest_mm=center + (mesh.nodes_mm - placed) @ turn,
@@ -285,7 +274,6 @@ def compress(
         tetrahedra=mesh.tetrahedra,
         thickness_mm=thickness_mm,
         least_jacobian=float(np.linalg.det(finest.gradients(moved)).min()),
-        placed_mm=mesh.nodes_mm + lift,
     )
 
 
@@ -343,25 +331,15 @@ def _sampled(
     )[0]
 
 
-def _directly(squeeze: Squeeze, bodies: list[Body], most_steps: int) -> Equilibrium:
-    """Return where slippery plates leave the last body, from the stretch on, each body starting the next."""
+def _directly(squeeze: Squeeze, bodies: list[Body], most_steps: int) -> Floats | None:
+    """Return where slippery plates leave the last body, each starting the next; none if it finds no rest."""
     settled = bodies[0].settle(
         squeeze.stretched(bodies[0].mesh.nodes_mm), squeeze.plates, most_steps=most_steps
     )
     for coarse, fine in pairwise(bodies):
-        shifts = carried(coarse.mesh, settled.nodes_mm - coarse.mesh.nodes_mm, fine.mesh)
+        shifts = carried(coarse.mesh.nodes_mm, settled.nodes_mm - coarse.mesh.nodes_mm, fine.mesh.nodes_mm)
         settled = fine.settle(fine.mesh.nodes_mm + shifts, squeeze.plates, most_steps=most_steps)
-    return settled
-
-
-def _displacements(start: Compression, mesh: BodyMesh) -> Floats:
-    """Return how far nodes went in another compression, (node, xyz), on a mesh that is refined as often."""
-    if start.placed_mm is None or start.placed_mm.shape != mesh.nodes_mm.shape:
-        raise GeometryError(
-            f"compress: expected a start by compress with the same refinements, {len(mesh.nodes_mm)} nodes; "
-            f"got {len(start.moved_mm)}. Leave start out, or give another."
-        )
-    return start.moved_mm - start.placed_mm
+    return settled.nodes_mm if settled.converged else None
 
 
 def _check_gap(plates: Plates, wall_mm: float, depth_mm: float) -> None:
