@@ -169,6 +169,26 @@ def test_weight_pulls_where_it_says() -> None:
     np.testing.assert_allclose(total.sum(axis=0), [0, 0, -0.02 * SHAPE.volume_mm3], rtol=0.05, atol=1e-9)
 
 
+def test_weight_of_a_patient_who_stands_turns_with_the_gantry() -> None:
+    # Plates that hardly touch leave a breast that hangs as it would in its own frame.
+    def sagged(roll: float) -> np.ndarray:
+        down = (-math.sin(roll), 0.0, -math.cos(roll))
+        height_mm = 2 * math.hypot(40 * math.sin(roll), 27 * math.cos(roll))
+        pressed, heavy = (
+            compress(SHAPE, thickness_mm=0.999 * height_mm, roll_rad=roll, refinements=1, forces=forces)
+            for forces in (None, Forces(gravity_per_mm=1e-3, down=down))
+        )
+        nipple = np.argmax(pressed.rest_mm[:, 1])
+        cos, sin = math.cos(roll), math.sin(roll)
+        shift: np.ndarray = (heavy.moved_mm - pressed.moved_mm)[nipple]
+        return np.array([cos * shift[0] - sin * shift[2], shift[1], sin * shift[0] + cos * shift[2]])
+
+    for roll in (0.0, 0.8):
+        x, _, z = sagged(roll)
+        assert z < -0.02
+        assert abs(x) < 0.5 * abs(z)
+
+
 # ---- friction
 
 

@@ -100,12 +100,34 @@ class Compression:
         return float(moved / rest) - 1
 
     def to_rest(self, points_mm: ArrayLike) -> Floats:
-        """Return where points between the plates, (..., xyz) in mm, lay at rest, extended around the body."""
+        """Return where points between the plates lay at rest, extended around the body.
+
+        Parameters
+        ----------
+        points_mm : array_like
+            In the machine frame, (..., xyz), in mm.
+
+        Returns
+        -------
+        numpy.ndarray
+            At rest, (..., xyz), in mm.
+        """
         points = np.asarray(points_mm, dtype=np.float64)
         return self._to_rest.evaluate(points.reshape(-1, 3))[0].reshape(points.shape)
 
     def from_rest(self, points_mm: ArrayLike) -> Floats:
-        """Return where points at rest, (..., xyz) in mm, go: the inverse of `to_rest`."""
+        """Return where points at rest go: the inverse of `to_rest`.
+
+        Parameters
+        ----------
+        points_mm : array_like
+            At rest, (..., xyz), in mm.
+
+        Returns
+        -------
+        numpy.ndarray
+            In the machine frame, (..., xyz), in mm.
+        """
         points = np.asarray(points_mm, dtype=np.float64)
         flat = points.reshape(-1, 3)
         moved, _ = self._from_rest.evaluate(flat)

@@ -21,8 +21,8 @@ class Forces:
         Weight per volume over the shear modulus of fat, `rho g / mu`: 9.8e-6 N/mm^3 over 1e-3 N/mm^2 is about
         0.01 / mm. The body at rest is that without weight.
     down : tuple of float
-        Where weight pulls, (x, y, z) in the machine frame, of any length. On a gantry that is turned by an
-        angle a, z towards x, it is `(sin a, 0, -cos a)`.
+        Where weight pulls, (x, y, z) in the machine frame, of any length. Of a patient who stands upright, in
+        a view for which the breast is turned by `roll_rad` a, it is `(-sin a, 0, -cos a)`.
     friction : float
         The coefficient: 0 is a slippery plate, and with a large one skin stays where it first met the plate.
         The plates close in six loads; skin is held where it last was free at the end of one.
@@ -59,9 +59,19 @@ class Forces:
         return self.gravity_per_mm * np.asarray(self.down, dtype=np.float64) / math.hypot(*self.down)
 
     def weight_of(self, mesh: BodyMesh, fill: Floats | None = None) -> Floats | None:
-        """Return the weight at the nodes of a body, (node, xyz); none without gravity.
+        """Return the weight at the nodes of a body.
 
-        fill: the share of tissue, (element, point), where not all is.
+        Parameters
+        ----------
+        mesh : BodyMesh
+            In the machine frame.
+        fill : numpy.ndarray, optional
+            The share of tissue, (element, point), where not all is.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            (node, xyz), in shear moduli of fat times mm^2; none without gravity.
         """
         if self.gravity_per_mm == 0:
             return None

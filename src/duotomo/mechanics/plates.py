@@ -41,7 +41,18 @@ class Paddle:
             raise GeometryError(f"Paddle: expected a finite at_y_mm; got {self.at_y_mm}.")
 
     def rise_mm(self, y_mm: ArrayLike) -> Floats:
-        """Return how much higher the plate is at `y_mm` than where the thickness is meant."""
+        """Return how much higher the plate is than where the thickness is meant.
+
+        Parameters
+        ----------
+        y_mm : array_like
+            Where, (...), in the machine frame.
+
+        Returns
+        -------
+        numpy.ndarray
+            (...), in mm.
+        """
         rise: Floats = math.tan(self.tilt_rad) * (np.asarray(y_mm, dtype=np.float64) - self.at_y_mm)
         return rise
 

@@ -93,7 +93,24 @@ class GlandInFat(Stiffness):
     def behind_nipple(
         cls, shape: BreastShape, *, ratio: float = 3.0, share: float = 0.5, border_mm: float = 4.0
     ) -> GlandInFat:
-        """Return a gland with a share of the breast's radii, up to a twentieth of them behind the nipple."""
+        """Return a gland behind the nipple, at a twentieth of the breast's depth from it.
+
+        Parameters
+        ----------
+        shape : BreastShape
+            At rest.
+        ratio : float
+            Stiffness of gland over that of fat.
+        share : float
+            The gland's radii over those of the breast.
+        border_mm : float
+            Over which one becomes the other.
+
+        Returns
+        -------
+        GlandInFat
+            The gland.
+        """
         x, y, z = shape.center_mm
         r_x, r_y, r_z = (share * radius for radius in shape.radii_mm)
         return cls(
@@ -162,9 +179,25 @@ class PectoralMuscle(Stiffness):
         share: float = 0.35,
         border_mm: float = 3.0,
     ) -> PectoralMuscle:
-        """Return a wedge on the upper (+z) and outer side, +x or -x as the sign of `outer` says.
+        """Return a wedge on the upper (+z) and outer side, which begins at the middle of the chest wall.
 
-        It begins at the middle of the chest wall; at the skin it is a `share` of the breast's depth thick.
+        Parameters
+        ----------
+        shape : BreastShape
+            At rest.
+        outer : int
+            1 where the outer side is that of +x, -1 where it is that of -x.
+        tension : float
+            Stiffness of the muscle over that of fat.
+        share : float
+            The wedge's thickness at the skin over the breast's depth.
+        border_mm : float
+            Over which one becomes the other.
+
+        Returns
+        -------
+        PectoralMuscle
+            The wedge.
         """
         if outer not in (-1, 1):
             raise GeometryError(f"PectoralMuscle.upper_outer: expected outer 1 or -1; got {outer}.")

@@ -45,7 +45,18 @@ class ElasticTissue:
         return 2 * (1 + self.poisson_ratio) / (3 * (1 - 2 * self.poisson_ratio))
 
     def energy(self, gradients: Floats) -> Floats:
-        """Return the energy of gradients F, (..., 3, 3), per volume, (...); infinite where J <= 0."""
+        """Return the energy per volume; infinite where J <= 0.
+
+        Parameters
+        ----------
+        gradients : numpy.ndarray
+            F, (..., 3, 3).
+
+        Returns
+        -------
+        numpy.ndarray
+            (...), in shear moduli.
+        """
         j = np.linalg.det(gradients)
         safe = np.where(j > 0, j, 1.0)
         square = np.sum(gradients**2, axis=(-2, -1))
@@ -55,15 +66,36 @@ class ElasticTissue:
         return energy
 
     def stress(self, gradients: Floats) -> Floats:
-        """Return the first derivative of the energy in F, (..., 3, 3)."""
+        """Return the first derivative of the energy in F.
+
+        Parameters
+        ----------
+        gradients : numpy.ndarray
+            F, (..., 3, 3).
+
+        Returns
+        -------
+        numpy.ndarray
+            (..., 3, 3), in shear moduli.
+        """
         j, h, square, shear = self._parts(gradients)
         stress: Floats = shear * (gradients - square / 3 * h) + self.bulk_modulus * (j**2 - 1) / 2 * h
         return stress
 
     def stiffness(self, gradients: Floats, *, tension: Floats | None = None) -> Floats:
-        """Return the second derivative of the energy in F, (..., 9, 9).
+        """Return the second derivative of the energy in F.
 
-        tension: U'(J), (...), of the bulk energy U, taken as it is given instead of from F.
+        Parameters
+        ----------
+        gradients : numpy.ndarray
+            F, (..., 3, 3).
+        tension : numpy.ndarray, optional
+            U'(J), (...), of the bulk energy U, taken as it is given instead of from F.
+
+        Returns
+        -------
+        numpy.ndarray
+            (..., 9, 9), in shear moduli.
         """
         j, h, square, shear = self._parts(gradients)
         k = self.bulk_modulus
@@ -84,7 +116,20 @@ class ElasticTissue:
         return stiffness
 
     def tension(self, gradients: Floats, changes: Floats) -> Floats:
-        """Return U'(J), (...), of the bulk energy U at F + dF, (..., 3, 3), to first order in dF."""
+        """Return U'(J) of the bulk energy U at F + dF, to first order in dF.
+
+        Parameters
+        ----------
+        gradients : numpy.ndarray
+            F, (..., 3, 3).
+        changes : numpy.ndarray
+            dF, (..., 3, 3).
+
+        Returns
+        -------
+        numpy.ndarray
+            (...), in shear moduli.
+        """
         j = np.linalg.det(gradients)
         change = j * np.einsum("...ij,...ji->...", np.linalg.inv(gradients), changes)
         tension: Floats = self.bulk_modulus / 2 * (j - 1 / j + (1 + 1 / j**2) * change)
