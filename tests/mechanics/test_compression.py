@@ -17,9 +17,11 @@ from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
 from duotomo.mechanics.breast_shape import BreastShape
 from duotomo.mechanics.compression import Compression, compress, motion_between
-from duotomo.mechanics.mesh import BodyMesh, body_mesh, half_ellipsoid, library, signed_volumes
-from duotomo.mechanics.solver import Body, Plates
+from duotomo.mechanics.mesh import half_ellipsoid, signed_volumes
+from duotomo.mechanics.plates import Plates
+from duotomo.mechanics.solver import Body
 from duotomo.mechanics.tissue import ElasticTissue
+from tests.mechanics.blocks import block
 
 SHAPE = BreastShape(center_mm=(3.0, 0.0, 30.0), radii_mm=(40.0, 38.0, 27.0))
 HEIGHT_MM = 54.0
@@ -211,19 +213,10 @@ def test_motion_is_by_way_of_rest(squeezed: Compression, rolled: Compression) ->
 # ---- the solver
 
 
-def cube(edge_mm: float) -> BodyMesh:
-    fem = library("skfem")
-    ticks = np.linspace(0.0, edge_mm, 3)
-    mesh = fem.MeshTet.init_tensor(ticks, ticks, ticks)
-    faces = mesh.boundary_facets()
-    on_wall = np.abs(mesh.p[1, mesh.facets[:, faces]]).max(axis=0) < 1e-9
-    return body_mesh(fem.MeshTet2.from_mesh(mesh), skin=faces[~on_wall], wall=faces[on_wall])
-
-
 @pytest.mark.parametrize("poisson_ratio", [0.3, 0.495])
 def test_cube_between_slippery_plates_is_stretched_evenly(poisson_ratio: float) -> None:
     edge_mm, tissue = 8.0, ElasticTissue(poisson_ratio=poisson_ratio)
-    mesh = cube(edge_mm)
+    mesh = block((edge_mm, edge_mm, edge_mm))
     plates = Plates(middle_mm=4.0, half_gap_mm=3.0)
     body = Body(mesh, tissue)
     start = 4 + (mesh.nodes_mm - 4) * [1.0, 1.0, 0.76]

@@ -13,7 +13,9 @@ from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world
 from duotomo.mechanics.compression import Compression
 from duotomo.mechanics.compression_mask import compress_mask
+from duotomo.mechanics.forces import Forces
 from duotomo.mechanics.mesh import signed_volumes
+from duotomo.mechanics.stiffness import GlandInFat
 from duotomo.mechanics.tissue import ElasticTissue
 
 GRID = VolumeGrid(shape=(14, 20, 40), spacing_mm=(3.0, 3.0, 3.0), center_mm=(40.0, 30.0, 4.0))
@@ -91,3 +93,33 @@ def test_softer_bulk_bulges_less() -> None:
     loose = compress_mask(half_disc(), GRID, edge_mm=30.0, tissue=ElasticTissue(poisson_ratio=0.3))
     stiff = compress_mask(half_disc(), GRID, edge_mm=30.0)
     assert np.ptp(loose.moved_mm[:, 0]) < np.ptp(stiff.moved_mm[:, 0]) - 0.5
+
+
+def test_options_that_say_nothing_change_no_bit(squeezed: Compression) -> None:
+    same = compress_mask(half_disc(), GRID, edge_mm=15.0, forces=Forces())
+    np.testing.assert_array_equal(same.moved_mm, squeezed.moved_mm)
+
+
+def test_weight_friction_and_gland(squeezed: Compression) -> None:
+    nipple = np.argmax(squeezed.rest_mm[:, 1])
+    heavy = compress_mask(
+        half_disc(), GRID, edge_mm=15.0, forces=Forces(gravity_per_mm=0.02, down=(1.0, 0.0, 0.0))
+    )
+    assert heavy.moved_mm[nipple, 0] > squeezed.moved_mm[nipple, 0] + 0.3
+    rough = compress_mask(half_disc(), GRID, edge_mm=15.0, forces=Forces(friction=5.0, creep_mm=0.05))
+    flat = np.abs(rough.rest_mm[:, 2] - 55.0) < 1e-6
+    slip = np.linalg.norm((rough.moved_mm - rough.rest_mm)[flat][:, :2], axis=1)
+    assert slip.max() < 0.2 < 0.5 * np.abs((squeezed.moved_mm - squeezed.rest_mm)[flat][:, :2]).max()
+    gland = GlandInFat(center_mm=(4.0, 30.0, 40.0), radii_mm=(15.0, 15.0, 10.0), ratio=8.0)
+    mixed = compress_mask(half_disc(), GRID, edge_mm=15.0, stiffness=gland)
+    ends = np.array([[4.0, 30.0, 33.0], [4.0, 30.0, 47.0]])
+    assert np.ptp(mixed.from_rest(ends)[:, 2]) > np.ptp(squeezed.from_rest(ends)[:, 2]) + 0.2
+
+
+def test_friction_makes_contact_stretch_less() -> None:
+    slippery, rough = (
+        compress_mask(half_disc(), GRID, edge_mm=15.0, forces=Forces(friction=friction))
+        for friction in (0.0, 0.5)
+    )
+    top = np.abs(slippery.rest_mm[:, 2] - 55.0) < 1e-6
+    assert (rough.moved_mm[top][:, :2].std(axis=0) < 0.99 * slippery.moved_mm[top][:, :2].std(axis=0)).all()

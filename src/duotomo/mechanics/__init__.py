@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from duotomo.mechanics.breast_shape import BreastShape
     from duotomo.mechanics.compression import Compression, compress, motion_between
     from duotomo.mechanics.compression_mask import compress_mask
+    from duotomo.mechanics.forces import Forces
+    from duotomo.mechanics.plates import Paddle
     from duotomo.mechanics.response import HeldView
+    from duotomo.mechanics.stiffness import GlandInFat, GlandVolume, PectoralMuscle, Stiffness
     from duotomo.mechanics.tissue import ElasticTissue
 
 __all__ = [
@@ -19,7 +22,13 @@ __all__ = [
     "BreastShape",
     "Compression",
     "ElasticTissue",
+    "Forces",
+    "GlandInFat",
+    "GlandVolume",
     "HeldView",
+    "Paddle",
+    "PectoralMuscle",
+    "Stiffness",
     "compress",
     "compress_mask",
     "motion_between",
@@ -32,7 +41,10 @@ __getattr__, __dir__ = lazy_names(
         "breast_shape": ("BreastShape",),
         "compression": ("Compression", "compress", "motion_between"),
         "compression_mask": ("compress_mask",),
+        "forces": ("Forces",),
+        "plates": ("Paddle",),
         "response": ("HeldView",),
+        "stiffness": ("GlandInFat", "GlandVolume", "PectoralMuscle", "Stiffness"),
         "tissue": ("ElasticTissue",),
     },
 )

@@ -12,13 +12,17 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from duotomo.errors import DuotomoError, GeometryError
+from duotomo.errors import GeometryError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm, voxel_to_world
+from duotomo.mechanics.balance import Squeeze, carried
 from duotomo.mechanics.body_map import BodyMap
 from duotomo.mechanics.breast_shape import BreastShape
-from duotomo.mechanics.mesh import BodyMesh, Floats, Ints, half_ellipsoid, library, signed_volumes
-from duotomo.mechanics.solver import Body, Plates
+from duotomo.mechanics.forces import Forces
+from duotomo.mechanics.mesh import Floats, Ints, half_ellipsoid, signed_volumes
+from duotomo.mechanics.plates import Paddle, Plates
+from duotomo.mechanics.solver import Body
+from duotomo.mechanics.stiffness import StiffnessMap, stiffness_at
 from duotomo.mechanics.tissue import ElasticTissue
 from duotomo.transforms import DisplacementField, Motion
 
@@ -101,12 +105,12 @@ class Compression:
         Parameters
         ----------
         points_mm : array_like
-            (..., xyz), in mm, in the machine frame.
+            In the machine frame, (..., xyz), in mm.
 
         Returns
         -------
         numpy.ndarray
-            (..., xyz), in mm, in the frame of the body before it was turned, float64.
+            At rest, (..., xyz), in mm.
         """
         points = np.asarray(points_mm, dtype=np.float64)
         return self._to_rest.evaluate(points.reshape(-1, 3))[0].reshape(points.shape)
@@ -117,12 +121,12 @@ class Compression:
         Parameters
         ----------
         points_mm : array_like
-            (..., xyz), in mm, in the frame of the body before it was turned.
+            At rest, (..., xyz), in mm.
 
         Returns
         -------
         numpy.ndarray
-            (..., xyz), in mm, in the machine frame, float64.
+            In the machine frame, (..., xyz), in mm.
         """
         points = np.asarray(points_mm, dtype=np.float64)
         flat = points.reshape(-1, 3)
@@ -183,13 +187,17 @@ def compress(
     roll_rad: float = 0.0,
     support_mm: float = 0.0,
     tissue: ElasticTissue | None = None,
+    stiffness: StiffnessMap | None = None,
+    forces: Forces | None = None,
+    paddle: Paddle | None = None,
+    slide_mm: tuple[float, float, float] = (0.0, 0.0, 0.0),
     refinements: int = 3,
     most_steps: int = 40,
 ) -> Compression:
     """Return a breast turned about its axis and then compressed between two plates.
 
-    The plates are rigid, flat and slippery. The chest wall slides in its plane without turning or going
-    anywhere on the mean.
+    The plates are rigid; without `forces` and `paddle` they are parallel and slippery. The chest wall slides
+    in its plane without turning; on the mean it goes nowhere but by `slide_mm`.
 
     Parameters
     ----------
@@ -203,6 +211,16 @@ def compress(
         Height of the lower plate's surface.
     tissue : ElasticTissue, optional
         The default one unless given.
+    stiffness : callable, optional
+        Takes points at rest, (point, xyz) in mm, to the shear modulus over that of fat, (point,); a
+        `Stiffness` for instance. All is fat unless given.
+    forces : Forces, optional
+        Weight, and friction on the plates. None unless given.
+    paddle : Paddle, optional
+        How the upper plate tilts. It does not unless given.
+    slide_mm : tuple of float
+        How far the chest wall goes, (x, y, z), before the plates close; the plates stay half way above and
+        below `center_mm`, so that z brings tissue nearer to the upper plate.
     refinements : int
         Of the mesh: 2 gives 489 nodes, 3 gives 3281.
     most_steps : int
@@ -216,7 +234,7 @@ def compress(
     Raises
     ------
     GeometryError
-        If the plates do not touch the body.
+        If the plates do not touch the body, or touch each other.
     DuotomoError
         If the forces do not balance after so many steps.
 
@@ -239,27 +257,45 @@ def compress(
         raise GeometryError(
             f"compress: expected refinements >= 1; got {refinements}. 2 is quick, 3 fine, 4 takes minutes."
         )
+    if not np.isfinite(slide_mm).all():
+        raise GeometryError(f"compress: expected a finite slide_mm (x, y, z); got {slide_mm}.")
     center = np.asarray(shape.center_mm, dtype=np.float64)
-    plates = Plates(middle_mm=float(center[2]), half_gap_mm=thickness_mm / 2)
-    levels = range(min(_COARSEST, refinements), refinements + 1)
-    bodies = [
-        Body(half_ellipsoid(level, center_mm=center, axes_mm=axes), tissue or ElasticTissue())
-        for level in levels
-    ]
-    # A stretch that keeps the volume; it puts the body just between the plates.
-    stretch = (thickness_mm / height_mm) ** np.array([-0.5, -0.5, 1.0])
-    at_rest = bodies[0].mesh.nodes_mm
-    moved = balanced(bodies[0], center + (at_rest - center) * stretch, plates, most_steps)
-    for coarse, fine in pairwise(bodies):
-        shifts = _carried(coarse.mesh, moved - coarse.mesh.nodes_mm, fine.mesh)
-        moved = balanced(fine, fine.mesh.nodes_mm + shifts, plates, most_steps)
-    mesh = bodies[-1].mesh
+    placed = center + np.asarray(slide_mm)
+    squeeze = Squeeze(
+        plates=Plates(middle_mm=float(center[2]), half_gap_mm=thickness_mm / 2, paddle=paddle or Paddle()),
+        middle_mm=center,
+        body_mm=placed,
+        height_mm=height_mm,
+        forces=forces or Forces(),
+    )
+    _check_gap(squeeze.plates, float(placed[1]), shape.radii_mm[1])
+
+    def body(level: int) -> Body:
+        mesh = half_ellipsoid(level, center_mm=placed, axes_mm=axes)
+        return Body(
+            mesh,
+            tissue or ElasticTissue(),
+            stiffness=stiffness_at(stiffness, center + (mesh.points_mm - placed) @ turn),
+            load=squeeze.forces.weight_of(mesh),
+        )
+
+    finest = body(refinements)
+    mesh = finest.mesh
+    moved = None
+    if stiffness is None and squeeze.plain and not any(slide_mm):
+        # As it always was, to the bit.
+        moved = _directly(
+            squeeze, [*map(body, range(min(_COARSEST, refinements), refinements)), finest], most_steps
+        )
+    if moved is None:
+        moved = squeeze.rested([*map(body, range(1, refinements)), finest], most_steps)
+    lift = np.array([0.0, 0.0, support_mm - squeeze.plates.middle_mm + squeeze.plates.half_gap_mm])
     return Compression(
-        rest_mm=center + (mesh.nodes_mm - center) @ turn,
-        moved_mm=moved + np.array([0.0, 0.0, support_mm - plates.middle_mm + plates.half_gap_mm]),
+        rest_mm=center + (mesh.nodes_mm - placed) @ turn,
+        moved_mm=moved + lift,
         tetrahedra=mesh.tetrahedra,
         thickness_mm=thickness_mm,
-        least_jacobian=float(np.linalg.det(bodies[-1].gradients(moved)).min()),
+        least_jacobian=float(np.linalg.det(finest.gradients(moved)).min()),
     )
 
 
@@ -317,23 +353,26 @@ def _sampled(
     )[0]
 
 
-def balanced(body: Body, start_mm: Floats, plates: Plates, most_steps: int) -> Floats:
-    """Return the nodes, (node, xyz), of a body at rest between the plates; raise if it finds none."""
-    settled = body.settle(start_mm, plates, most_steps=most_steps)
-    if not settled.converged:
-        raise DuotomoError(
-            f"compress: expected forces that balance between plates {2 * plates.half_gap_mm:.6g} mm apart; "
-            f"they did not after {settled.n_steps} of {most_steps} steps. Allow more most_steps, or compress "
-            f"less."
+def _directly(squeeze: Squeeze, bodies: list[Body], most_steps: int) -> Floats | None:
+    """Return where slippery plates leave the last body, each starting the next; none if it finds no rest."""
+    settled = bodies[0].settle(
+        squeeze.stretched(bodies[0].mesh.nodes_mm), squeeze.plates, most_steps=most_steps
+    )
+    for coarse, fine in pairwise(bodies):
+        shifts = carried(coarse.mesh.nodes_mm, settled.nodes_mm - coarse.mesh.nodes_mm, fine.mesh.nodes_mm)
+        settled = fine.settle(fine.mesh.nodes_mm + shifts, squeeze.plates, most_steps=most_steps)
+    return settled.nodes_mm if settled.converged else None
+
+
+def _check_gap(plates: Plates, wall_mm: float, depth_mm: float) -> None:
+    """Raise unless a tilted plate stays above the lower one all along the body."""
+    share = np.linspace(0.0, 1.0, 101)
+    gap_mm = 2 * plates.half_gap_mm + plates.paddle.rise_mm(wall_mm + share * depth_mm)
+    if gap_mm.min() <= 0:
+        raise GeometryError(
+            f"compress: expected plates that stay apart from the chest wall to the nipple; got "
+            f"{gap_mm.min():.6g} mm. Is the tilt's sign right, and at_y_mm where the thickness is meant?"
         )
-    return settled.nodes_mm
-
-
-def _carried(coarse: BodyMesh, displacements: Floats, fine: BodyMesh) -> Floats:
-    """Return displacements, (node, xyz), at the nodes of a finer mesh, interpolated smoothly."""
-    rbf = library("scipy.interpolate").RBFInterpolator(coarse.nodes_mm, displacements, neighbors=60)
-    carried: Floats = rbf(fine.nodes_mm)
-    return carried
 
 
 def _about_y(angle_rad: float) -> Floats:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from duotomo.errors import GeometryError, ShapeError
 from duotomo.geometry import VolumeGrid
-from duotomo.mechanics.compression import Compression, balanced
+from duotomo.mechanics.balance import Squeeze, checked
+from duotomo.mechanics.compression import Compression
+from duotomo.mechanics.forces import Forces
 from duotomo.mechanics.mesh import BodyMesh, Floats, body_mesh, library
-from duotomo.mechanics.solver import Body, Plates
+from duotomo.mechanics.plates import Plates
+from duotomo.mechanics.solver import Body
+from duotomo.mechanics.stiffness import StiffnessMap, stiffness_at
 from duotomo.mechanics.tissue import ElasticTissue
 
 # A cell is as stiff as it is full of tissue, but not softer than this: it must not fold.
@@ -26,6 +29,8 @@ def compress_mask(
     thickness_factor: float = 0.925,
     edge_mm: float = 10.0,
     tissue: ElasticTissue | None = None,
+    stiffness: StiffnessMap | None = None,
+    forces: Forces | None = None,
     most_steps: int = 40,
 ) -> Compression:
     """Return a body, known by its voxels, compressed further along z.
@@ -44,8 +49,8 @@ def compress_mask(
         Part of its height that the body is compressed to.
     edge_mm : float
         Of the cells, about.
-    tissue, most_steps
-        As for `compress`.
+    tissue, stiffness, forces, most_steps
+        As for `compress`; points at rest are those of the grid.
 
     Returns
     -------
@@ -78,14 +83,29 @@ def compress_mask(
         )
     if not 0 < edge_mm < math.inf:
         raise GeometryError(f"compress_mask: expected edge_mm > 0; got {edge_mm}. 10 mm is usual.")
-    mesh = _cells(body_mask, grid, edge_mm)
+    mesh, fill = _cells(body_mask, grid, edge_mm)
     low, high = mesh.nodes_mm.min(axis=0), mesh.nodes_mm.max(axis=0)
-    thickness_mm = float(high[2] - low[2]) * thickness_factor
+    height_mm = float(high[2] - low[2])
+    thickness_mm = height_mm * thickness_factor
     plates = Plates(middle_mm=float(low[2] + high[2]) / 2, half_gap_mm=thickness_mm / 2)
     fixed = np.array([(low[0] + high[0]) / 2, low[1], plates.middle_mm])
-    stretch = thickness_factor ** np.array([-0.5, -0.5, 1.0])
-    body = Body(mesh, tissue or ElasticTissue())
-    moved = balanced(body, fixed + (mesh.nodes_mm - fixed) * stretch, plates, most_steps)
+    squeeze = Squeeze(
+        plates=plates, middle_mm=fixed, body_mm=fixed, height_mm=height_mm, forces=forces or Forces()
+    )
+    firmness = np.broadcast_to(np.maximum(fill, _SOFTEST), mesh.weights.shape)
+    if stiffness is not None:
+        firmness = firmness * stiffness_at(stiffness, mesh.points_mm)
+    body = Body(
+        mesh,
+        tissue or ElasticTissue(),
+        stiffness=firmness,
+        load=squeeze.forces.weight_of(mesh, fill),
+    )
+    if stiffness is None and squeeze.plain:
+        stretched = fixed + (mesh.nodes_mm - fixed) * thickness_factor ** np.array([-0.5, -0.5, 1.0])
+        moved = checked(body.settle(stretched, plates, most_steps=most_steps), plates, most_steps)
+    else:
+        moved = squeeze.rested([body], most_steps)
     lift_mm = low[2] - (plates.middle_mm - plates.half_gap_mm)
     return Compression(
         rest_mm=mesh.nodes_mm,
@@ -96,8 +116,8 @@ def compress_mask(
     )
 
 
-def _cells(mask: NDArray[np.bool_], grid: VolumeGrid, edge_mm: float) -> BodyMesh:
-    """Return the cells of the mask's bounding box that hold tissue, cut into tetrahedra."""
+def _cells(mask: NDArray[np.bool_], grid: VolumeGrid, edge_mm: float) -> tuple[BodyMesh, Floats]:
+    """Return the cells of the mask's bounding box that hold tissue, and their shares of it, (element, 1)."""
     fem = library("skfem")
     ticks = [_ticks(mask, grid, axis, edge_mm) for axis in range(3)]
     boxes = fem.MeshTet.init_tensor(*ticks[::-1])
@@ -109,7 +129,7 @@ def _cells(mask: NDArray[np.bool_], grid: VolumeGrid, edge_mm: float) -> BodyMes
     faces = mesh.boundary_facets()
     on_wall = np.abs(mesh.p[1, mesh.facets[:, faces]] - ticks[1][0]).max(axis=0) < 1e-6
     whole = body_mesh(fem.MeshTet2.from_mesh(mesh), skin=faces[~on_wall], wall=faces[on_wall])
-    return replace(whole, weights=whole.weights * np.maximum(shares[index][kept, None], _SOFTEST))
+    return whole, shares[index][kept, None]
 
 
 def _ticks(mask: NDArray[np.bool_], grid: VolumeGrid, axis: int, edge_mm: float) -> Floats:

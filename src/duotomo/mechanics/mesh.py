@@ -46,6 +46,7 @@ class BodyMesh:
     nodes_mm: (node, xyz), corners and middles of edges. elements: (element, 10), their nodes.
     slopes, weights: derivatives (element, point, node of the element, xyz) of the shape functions at the
     points where the energy is summed, and the volume (element, point) that each stands for.
+    shapes: the shape functions there, (point, node of the element).
     skin, wall: the faces that may touch plates, and those on the chest wall.
     """
 
@@ -53,8 +54,14 @@ class BodyMesh:
     elements: Ints
     slopes: Floats
     weights: Floats
+    shapes: Floats
     skin: Faces
     wall: Faces
+
+    @property
+    def points_mm(self) -> Floats:
+        """Where the energy is summed, (element, point, xyz)."""
+        return self.shapes @ self.nodes_mm[self.elements]
 
     @property
     def tetrahedra(self) -> Ints:
@@ -128,6 +135,7 @@ def body_mesh(mesh: Any, *, skin: Ints, wall: Ints) -> BodyMesh:
         elements=basis.element_dofs.T.astype(np.int64),
         slopes=np.ascontiguousarray(slopes),
         weights=basis.dx.copy(),
+        shapes=np.stack([np.asarray(shape[0])[0] for shape in basis.basis], axis=1),
         skin=_faces(fem, mesh, skin),
         wall=_faces(fem, mesh, wall),
     )

@@ -10,19 +10,8 @@ from typing import Any
 import numpy as np
 
 from duotomo.mechanics.mesh import BodyMesh, Floats, Ints, library
+from duotomo.mechanics.plates import Plates
 from duotomo.mechanics.tissue import ElasticTissue
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Plates:
-    """Two rigid, slippery plates, `|z - middle_mm| <= half_gap_mm` between them.
-
-    They push back with `stiffness` shear moduli per mm that a point of the skin has gone into a plate.
-    """
-
-    middle_mm: float
-    half_gap_mm: float
-    stiffness: float = 100.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,31 +31,43 @@ class Body:
 
     The chest wall keeps `u_y = 0`. Its mean displacement along x and z and its mean turn about y stay zero,
     too: nothing else stops the body from sliding and turning between slippery plates.
+
+    stiffness: of the tissue at the points where the energy is summed, (element, point), in shear moduli.
+    load: a force on each node that does not change, (node, xyz).
     """
 
-    def __init__(self, mesh: BodyMesh, tissue: ElasticTissue) -> None:
+    def __init__(
+        self,
+        mesh: BodyMesh,
+        tissue: ElasticTissue,
+        *,
+        stiffness: Floats | None = None,
+        load: Floats | None = None,
+    ) -> None:
         self.mesh = mesh
         self.tissue = tissue
+        self._load = load
+        self._weights = mesh.weights if stiffness is None else mesh.weights * stiffness
         wall_nodes = np.unique(mesh.elements[mesh.wall.owners][np.abs(mesh.wall.shapes).max(axis=1) > 1e-9])
         self._free = np.ones(mesh.nodes_mm.size, dtype=bool)
         self._free[3 * wall_nodes + 1] = False
         self._rows = np.linalg.qr(_wall_means(mesh)[:, self._free].T)[0].T
 
     def energy(self, nodes_mm: Floats, plates: Plates) -> float:
-        """Return elastic energy, and that of the plates' resistance; infinite if tissue is inside out."""
-        tissue = np.sum(self.mesh.weights * self.tissue.energy(self.gradients(nodes_mm)))
-        depth = self._depth(nodes_mm, plates)
-        contact = plates.stiffness / 2 * np.sum(self.mesh.skin.weights * depth**2)
-        return float(tissue + contact)
+        """Return the energy of tissue, plates and load; infinite if tissue is inside out."""
+        tissue = np.sum(self._weights * self.tissue.energy(self.gradients(nodes_mm)))
+        contact = plates.energy(self.places(nodes_mm), self.mesh.skin.weights)
+        fall = 0.0 if self._load is None else np.sum(self._load * (nodes_mm - self.mesh.nodes_mm))
+        return float(tissue + contact - fall)
 
     def forces(self, nodes_mm: Floats, plates: Plates) -> Floats:
         """Return the energy's derivative in the nodes, (node, xyz), less what the chest wall takes up."""
         mesh = self.mesh
-        stress = self.tissue.stress(self.gradients(nodes_mm)) * mesh.weights[..., None, None]
+        stress = self.tissue.stress(self.gradients(nodes_mm)) * self._weights[..., None, None]
         of_elements = np.einsum("eqaj,eqij->eai", mesh.slopes, stress)
-        pressure = plates.stiffness * mesh.skin.weights * self._depth(nodes_mm, plates)
-        np.add.at(of_elements[..., 2], mesh.skin.owners, np.einsum("fq,fqa->fa", pressure, mesh.skin.shapes))
-        forces = np.zeros_like(nodes_mm)
+        push = plates.push(self.places(nodes_mm), mesh.skin.weights)
+        np.add.at(of_elements, mesh.skin.owners, np.einsum("fqi,fqa->fai", push, mesh.skin.shapes))
+        forces = np.zeros_like(nodes_mm) if self._load is None else -self._load
         np.add.at(forces, mesh.elements, of_elements)
         return self.allowed(forces)
 
@@ -76,25 +77,30 @@ class Body:
         flat[self._free] -= self._rows.T @ (self._rows @ flat[self._free])
         return flat.reshape(vectors.shape)
 
-    def stiffness(self, nodes_mm: Floats, plates: Plates, *, convex: bool = False) -> Any:
-        """Return the energy's second derivative in what is free to move, a sparse matrix.
+    def stiffness(
+        self, nodes_mm: Floats, plates: Plates, *, convex: bool = False, tension: Floats | None = None
+    ) -> Any:
+        """Return the derivative of the forces in what is free to move, a sparse matrix.
+
+        Friction follows the pressure, which makes it unsymmetric; if convex, the pressure is held.
 
         convex: leave out the directions in which the tissue's energy at a point is not convex.
+        tension: as for `ElasticTissue.stiffness`, (element, point).
         """
         mesh = self.mesh
-        of_points = self.tissue.stiffness(self.gradients(nodes_mm))
+        of_points = self.tissue.stiffness(self.gradients(nodes_mm), tension=tension)
         if convex:
             values, vectors = np.linalg.eigh(of_points)
             of_points = (vectors * np.maximum(values, 0.0)[..., None, :]) @ vectors.swapaxes(-1, -2)
-        of_points = of_points * mesh.weights[..., None, None]
+        of_points = of_points * self._weights[..., None, None]
         n_elements, n_points, n_local, _ = mesh.slopes.shape
         # Entry (9, 30): the derivative of F_ij in coordinate k of node a, which is slope_aj if k = i.
         change = np.einsum("eqaj,ik->eqijak", mesh.slopes, np.eye(3)).reshape(n_elements, n_points, 9, -1)
         blocks = np.sum(change.swapaxes(-1, -2) @ (of_points @ change), axis=1)
         blocks = blocks.reshape(n_elements, n_local, 3, n_local, 3)
-        push = plates.stiffness * mesh.skin.weights * (self._depth(nodes_mm, plates) != 0)
-        of_faces = np.einsum("fq,fqa,fqb->fab", push, mesh.skin.shapes, mesh.skin.shapes)
-        np.add.at(blocks[:, :, 2, :, 2], mesh.skin.owners, of_faces)
+        bend = plates.bend(self.places(nodes_mm), mesh.skin.weights, coupled=not convex)
+        of_faces = np.einsum("fqij,fqa,fqb->faibj", bend, mesh.skin.shapes, mesh.skin.shapes)
+        np.add.at(blocks, mesh.skin.owners, of_faces)
         return self._pattern.matrix(blocks.reshape(-1))
 
     def gradients(self, nodes_mm: Floats) -> Floats:
@@ -102,6 +108,50 @@ class Body:
         corners = nodes_mm[self.mesh.elements]
         gradients: Floats = np.einsum("eqaj,eai->eqij", self.mesh.slopes, corners)
         return gradients
+
+    def places(self, nodes_mm: Floats) -> Floats:
+        """Return where points of the skin are, (face, point, xyz)."""
+        skin = self.mesh.skin
+        corners = np.ascontiguousarray(nodes_mm[self.mesh.elements[skin.owners]].swapaxes(1, 2))
+        places: Floats = np.einsum("fqa,fia->fqi", skin.shapes, corners)
+        return places
+
+    def approach(
+        self, start_mm: Floats, plates: Plates, *, tolerance: float = 0.05, most_steps: int = 20
+    ) -> Equilibrium:
+        """Return about where the body comes to rest between the plates, from a start that may be far off.
+
+        Newton's method where the tension that keeps volumes is an unknown of its own at each point: it
+        follows from the step before, to first order. So volumes that are wrong for a moment do not bend the
+        energy, and steps need not be short.
+        """
+        nodes = self.mesh.nodes_mm + self.allowed(start_mm - self.mesh.nodes_mm)
+        tension = np.zeros(self.mesh.weights.shape)
+        areas = self.mesh.skin.weights
+        before = math.inf
+        for step in range(most_steps if math.isfinite(self.energy(nodes, plates)) else 0):
+            places = self.places(nodes)
+            following = plates.held(places)
+            forces = self.forces(nodes, following)
+            size = float(np.linalg.norm(forces))
+            push = plates.stiffness * np.sum(areas * np.abs(plates.depth(places)))
+            if step > 0 and size <= tolerance * push:
+                return Equilibrium(nodes_mm=nodes, converged=True, n_steps=step)
+            # Pressure and friction that take turns in growing come to rest half way.
+            plates = plates.held(places, share=0.5) if size > before else following
+            forces = self.forces(nodes, plates)
+            before = size
+            direction = self._newton(nodes, plates, forces, convex=True, tension=tension)
+            lengths = (2.0**-halvings for halvings in range(16))
+            length = next(
+                (a for a in lengths if math.isfinite(self.energy(nodes + a * direction, plates))), 0.0
+            )
+            if length == 0:
+                return Equilibrium(nodes_mm=nodes, converged=False, n_steps=step)
+            gradients = self.gradients(nodes)
+            nodes = nodes + length * direction
+            tension = self.tissue.tension(gradients, self.gradients(nodes) - gradients)
+        return Equilibrium(nodes_mm=nodes, converged=False, n_steps=most_steps)
 
     def settle(
         self, start_mm: Floats, plates: Plates, *, tolerance: float = 1e-5, most_steps: int = 30
@@ -113,15 +163,21 @@ class Body:
         """
         nodes = self.mesh.nodes_mm + self.allowed(start_mm - self.mesh.nodes_mm)
         energy = self.energy(nodes, plates)
-        negligible = 1e-7 * self.mesh.skin.weights.sum()
+        areas = self.mesh.skin.weights
+        negligible = 1e-7 * areas.sum()
         for step in range(most_steps if math.isfinite(energy) else 0):
+            if plates.friction is not None:
+                plates = plates.held(self.places(nodes))
+                energy = self.energy(nodes, plates)
             forces = self.forces(nodes, plates)
-            push = plates.stiffness * np.sum(self.mesh.skin.weights * np.abs(self._depth(nodes, plates)))
+            push = plates.stiffness * np.sum(areas * np.abs(plates.depth(self.places(nodes))))
             if np.linalg.norm(forces) <= max(tolerance * push, negligible):
                 return Equilibrium(nodes_mm=nodes, converged=True, n_steps=step)
             for convex in (False, True):
                 direction = self._newton(nodes, plates, forces, convex=convex)
                 length = self._step_length(nodes, plates, energy, forces, direction)
+                if length < 1 and self._halves(nodes + direction, plates, forces):
+                    length = 1.0
                 # A short step says that the energy bends the wrong way; only then the dearer matrix is made.
                 if length > 0.1:
                     break
@@ -130,6 +186,13 @@ class Body:
             nodes = nodes + length * direction
             energy = self.energy(nodes, plates)
         return Equilibrium(nodes_mm=nodes, converged=False, n_steps=most_steps)
+
+    def _halves(self, nodes_mm: Floats, plates: Plates, forces: Floats) -> bool:
+        """Return whether forces are half as large there; with friction, energies alone do not tell."""
+        if plates.friction is None or not math.isfinite(self.energy(nodes_mm, plates)):
+            return False
+        there = self.forces(nodes_mm, plates.held(self.places(nodes_mm)))
+        return bool(np.linalg.norm(there) <= 0.5 * np.linalg.norm(forces))
 
     def _step_length(
         self, nodes_mm: Floats, plates: Plates, energy: float, forces: Floats, direction: Floats
@@ -146,12 +209,20 @@ class Body:
         )
         return next(enough, 0.0)
 
-    def _newton(self, nodes_mm: Floats, plates: Plates, forces: Floats, *, convex: bool) -> Floats:
+    def _newton(
+        self,
+        nodes_mm: Floats,
+        plates: Plates,
+        forces: Floats,
+        *,
+        convex: bool,
+        tension: Floats | None = None,
+    ) -> Floats:
         """Return `-(K^-1 - K^-1 R^T (R K^-1 R^T)^-1 R K^-1) f`, with R the motions that the wall forbids."""
         linalg = library("scipy.sparse.linalg")
         # The matrix is symmetric; these settings spare SuperLU the half of its work that is for others.
         factors = linalg.splu(
-            self.stiffness(nodes_mm, plates, convex=convex) + self._anchor,
+            self.stiffness(nodes_mm, plates, convex=convex, tension=tension) + self._anchor,
             permc_spec="MMD_AT_PLUS_A",
             diag_pivot_thresh=0.0,
             options={"SymmetricMode": True},
@@ -162,14 +233,6 @@ class Body:
         direction = np.zeros(nodes_mm.size)
         direction[self._free] = step
         return direction.reshape(nodes_mm.shape)
-
-    def _depth(self, nodes_mm: Floats, plates: Plates) -> Floats:
-        """Return how far skin points, (face, point), are above the upper (+) or below the lower plate (-)."""
-        skin = self.mesh.skin
-        z = np.einsum("fqa,fa->fq", skin.shapes, nodes_mm[self.mesh.elements[skin.owners], 2])
-        z = z - plates.middle_mm
-        depth: Floats = z - np.clip(z, -plates.half_gap_mm, plates.half_gap_mm)
-        return depth
 
     @cached_property
     def _anchor(self) -> Any:

@@ -50,12 +50,12 @@ class ElasticTissue:
         Parameters
         ----------
         gradients : numpy.ndarray
-            F, (..., 3, 3), without unit.
+            F, (..., 3, 3).
 
         Returns
         -------
         numpy.ndarray
-            (...), in shear moduli, float64.
+            (...), in shear moduli.
         """
         j = np.linalg.det(gradients)
         safe = np.where(j > 0, j, 1.0)
@@ -71,29 +71,31 @@ class ElasticTissue:
         Parameters
         ----------
         gradients : numpy.ndarray
-            F, (..., 3, 3), without unit.
+            F, (..., 3, 3).
 
         Returns
         -------
         numpy.ndarray
-            (..., 3, 3), in shear moduli, float64.
+            (..., 3, 3), in shear moduli.
         """
         j, h, square, shear = self._parts(gradients)
         stress: Floats = shear * (gradients - square / 3 * h) + self.bulk_modulus * (j**2 - 1) / 2 * h
         return stress
 
-    def stiffness(self, gradients: Floats) -> Floats:
+    def stiffness(self, gradients: Floats, *, tension: Floats | None = None) -> Floats:
         """Return the second derivative of the energy in F.
 
         Parameters
         ----------
         gradients : numpy.ndarray
-            F, (..., 3, 3), without unit.
+            F, (..., 3, 3).
+        tension : numpy.ndarray, optional
+            U'(J), (...), of the bulk energy U, taken as it is given instead of from F.
 
         Returns
         -------
         numpy.ndarray
-            (..., 9, 9), in shear moduli, float64; rows and columns are those of F, flattened.
+            (..., 9, 9), in shear moduli.
         """
         j, h, square, shear = self._parts(gradients)
         k = self.bulk_modulus
@@ -102,12 +104,36 @@ class ElasticTissue:
         f_h = flat_f * flat_h.swapaxes(-1, -2)
         # dF^-T = -F^-T dF^T F^-T
         crossed = np.einsum("...il,...kj->...ijkl", h, h).reshape(h_h.shape)
-        stiffness: Floats = (
-            shear * (np.eye(9) - 2 / 3 * (f_h + f_h.swapaxes(-1, -2)) + square / 9 * (2 * h_h + 3 * crossed))
-            + k * j**2 * h_h
-            - k * (j**2 - 1) / 2 * crossed
+        of_shear = shear * (
+            np.eye(9) - 2 / 3 * (f_h + f_h.swapaxes(-1, -2)) + square / 9 * (2 * h_h + 3 * crossed)
         )
+        if tension is None:
+            stiffness: Floats = of_shear + k * j**2 * h_h - k * (j**2 - 1) / 2 * crossed
+        else:
+            # U'' J' J' + U' J''
+            bulk = k * (j**2 + 1) / 2 * h_h + tension[..., None, None] * j * (h_h - crossed)
+            stiffness = of_shear + bulk
         return stiffness
+
+    def tension(self, gradients: Floats, changes: Floats) -> Floats:
+        """Return U'(J) of the bulk energy U at F + dF, to first order in dF.
+
+        Parameters
+        ----------
+        gradients : numpy.ndarray
+            F, (..., 3, 3).
+        changes : numpy.ndarray
+            dF, (..., 3, 3).
+
+        Returns
+        -------
+        numpy.ndarray
+            (...), in shear moduli.
+        """
+        j = np.linalg.det(gradients)
+        change = j * np.einsum("...ij,...ji->...", np.linalg.inv(gradients), changes)
+        tension: Floats = self.bulk_modulus / 2 * (j - 1 / j + (1 + 1 / j**2) * change)
+        return tension
 
     def _parts(self, gradients: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         j = np.linalg.det(gradients)[..., None, None]
