@@ -24,7 +24,7 @@ def joint(*options: object) -> tuple[int, str]:
 
 @pytest.fixture
 def without_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have nothing computed by finite elements: bodies are not theirs, and modes do what random numbers say."""
+    """Let modes do what random numbers say: nothing is computed by finite elements."""
 
     def computed(model: BetweenViews, grid: VolumeGrid) -> Compressions:
         return compressions(grid, expected_mm=0.5)

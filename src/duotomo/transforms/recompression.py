@@ -88,10 +88,10 @@ class Response:
 class Compressions:
     """What the compressions of one breast in two views do to it, by common modes.
 
-    A point of the moving frame is released from its plates, turned back by the roll of the moving view, turned
-    and shifted as the chest wall is, turned by the roll of the reference, and pressed between the plates of
-    the reference. All turns are about the middle of the chest wall, rolls about the axis along y; a positive
-    roll takes z towards x.
+    A point of the moving frame is released from its plates, turned back by the roll of the moving view,
+    turned and shifted as the chest wall is, turned by the roll of the reference, and pressed between the
+    plates of the reference. All turns are about the middle of the chest wall, rolls about the axis along y; a
+    positive roll takes z towards x.
 
     Parameters
     ----------
@@ -119,8 +119,8 @@ class Compressions:
     def __post_init__(self) -> None:
         if len(self.modes) < N_EXACT:
             raise DuotomoError(
-                f"Compressions: expected {N_EXACT} modes or more, two rolls, two shifts and two angles first; "
-                f"got {len(self.modes)}. Give what is known exactly a reach of 0."
+                f"Compressions: expected {N_EXACT} modes or more, two rolls, two shifts and two angles "
+                f"first; got {len(self.modes)}. Give what is known exactly a reach of 0."
             )
 
     def values(self, shares: torch.Tensor) -> torch.Tensor:
