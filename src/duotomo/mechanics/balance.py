@@ -87,20 +87,26 @@ class Squeeze:
     def closed(self, body: Body, n_loads: int, most_steps: int) -> tuple[Equilibrium, Floats]:
         """Return a body at rest, the plates having closed by equal factors, and its skin's anchors.
 
-        The anchors, (face, point, xyz), are where points of the skin last were free at the end of a load.
+        The anchors, (face, point, xyz), are where points of the skin met the plates, on a straight way
+        through each load; where they are, if they are free.
         """
         factor = (2 * self.plates.half_gap_mm / self.height_mm) ** (1 / n_loads)
-        gaps_mm = [self.plates.half_gap_mm / factor**to_go for to_go in reversed(range(n_loads))]
+        gaps_mm = [self.plates.half_gap_mm / factor**to_go for to_go in reversed(range(n_loads + 1))]
         parts = [replace(self, plates=replace(self.plates, half_gap_mm=gap_mm)) for gap_mm in gaps_mm]
-        anchors = body.places(body.mesh.nodes_mm)
-        start = parts[0].stretched(body.mesh.nodes_mm)
-        for load, part in enumerate(parts, 1):
-            plates = part.contact(anchors)
-            settled = settle_from_afar(body, start, plates, most_steps)
-            if load == n_loads or not settled.converged:
+        anchors = places = body.places(body.mesh.nodes_mm)
+        met = np.zeros(places.shape[:-1], dtype=bool)
+        start = parts[1].stretched(body.mesh.nodes_mm)
+        for before, part in pairwise(parts):
+            settled = settle_from_afar(body, start, part.contact(anchors), most_steps)
+            if not settled.converged:
                 break
-            places = body.places(settled.nodes_mm)
-            anchors = np.where(plates.depth(places)[..., None] == 0, places, anchors)
+            was, places = places, body.places(settled.nodes_mm)
+            travel_mm = before.plates.half_gap_mm - part.plates.half_gap_mm
+            free = np.clip(before.plates.room(was) / travel_mm, 0.0, 1.0)[..., None]
+            touching = part.plates.depth(places) != 0
+            newly = was + free * (places - was)
+            anchors = np.where(touching[..., None], np.where(met[..., None], anchors, newly), places)
+            met = touching
             start = _stretch(settled.nodes_mm, self.middle_mm, np.asarray(factor))
         return settled, anchors
 

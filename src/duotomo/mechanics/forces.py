@@ -25,7 +25,7 @@ class Forces:
         a view for which the breast is turned by `roll_rad` a, it is `(-sin a, 0, -cos a)`.
     friction : float
         The coefficient: 0 is a slippery plate, and with a large one skin stays where it first met the plate.
-        The plates close in six loads; skin is held where it last was free at the end of one.
+        The plates close in six loads; between two of them skin goes a straight way.
     creep_mm : float
         Slip below which skin creeps rather than slides, `s / sqrt(s^2 + creep_mm^2)` of the full friction.
 

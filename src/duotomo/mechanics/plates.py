@@ -91,11 +91,22 @@ class Plates:
 
     def depth(self, places_mm: Floats) -> Floats:
         """Return how far points, (..., xyz), are inside the upper (+) or the lower plate (-), (...)."""
+        above, below = self._heights(places_mm)
+        depth: Floats = np.maximum(above, 0.0) + np.minimum(below, 0.0)
+        return depth
+
+    def room(self, places_mm: Floats) -> Floats:
+        """Return how far points, (..., xyz), are from the nearer plate, (...); negative inside it."""
+        above, below = self._heights(places_mm)
+        room: Floats = np.minimum(-above, below)
+        return room
+
+    def _heights(self, places_mm: Floats) -> tuple[Floats, Floats]:
+        """Return how high points, (..., xyz), are above the upper plate and above the lower one, (...)."""
         cos, sin = math.cos(self.paddle.tilt_rad), math.sin(self.paddle.tilt_rad)
         z = places_mm[..., 2] - self.middle_mm
         above = (z - self.half_gap_mm) * cos - (places_mm[..., 1] - self.paddle.at_y_mm) * sin
-        depth: Floats = np.maximum(above, 0.0) + np.minimum(z + self.half_gap_mm, 0.0)
-        return depth
+        return above, z + self.half_gap_mm
 
     def energy(self, places_mm: Floats, areas: Floats) -> float:
         """Return the energy of points of the skin, (..., xyz), that stand for areas, (...)."""
