@@ -12,7 +12,14 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.mechanics import BetweenViews, BreastShape, Compression, between_views, compress
 from duotomo.mechanics.response import HeldView
-from duotomo.methods import Study, Visit, settings_from_dict, settings_to_dict, two_view_settings
+from duotomo.methods import (
+    Study,
+    Visit,
+    settings_from_dict,
+    settings_to_dict,
+    two_view_settings,
+    with_tissue_behind,
+)
 from duotomo.methods.held_breast import Footprint, footprint_of, radii_at_rest_mm
 from duotomo.operators import Projector
 from tests.cases.transforms import compressions
@@ -103,6 +110,20 @@ def test_settings_begin_with_modes_and_end_with_control_points(study: Study) -> 
     assert not settings.initial_guess
     assert settings.stages[-1].n_steps == 7
     assert settings_from_dict(settings_to_dict(settings)) == settings
+
+
+def test_a_volume_goes_on_behind_the_detector_for_the_reference_alone(study: Study) -> None:
+    longer = with_tissue_behind(study, 12.0)
+    assert longer.grid.shape == (study.grid.shape[0], study.grid.shape[1] + 4, study.grid.shape[2])
+    assert longer.grid.high_mm == pytest.approx(study.grid.high_mm)
+    assert longer.grid.low_mm[1] == pytest.approx(study.grid.low_mm[1] - 12.0)
+    assert longer.grid_of(longer.visits[1]) == study.grid_of(study.visits[1])
+    # What the reference does not see has no part in its projections.
+    volume = torch.ones(longer.grid.shape)
+    seen = Projector(grid=longer.grid, acquisition=longer.reference.acquisition)(volume)
+    within = Projector(grid=study.grid, acquisition=study.reference.acquisition)(volume[:, 4:])
+    inner = slice(3, None)
+    torch.testing.assert_close(seen[:, inner], within[:, inner], rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.usefixtures("without_elements")

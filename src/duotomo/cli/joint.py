@@ -174,7 +174,7 @@ def joint(
     from duotomo.cli._progress import CHECKS, RunProgress, joint_phases
     from duotomo.errors import DuotomoError
     from duotomo.io import CheckpointFile, fingerprint, read_visits
-    from duotomo.methods import memory_bytes, quality_of, trust_of
+    from duotomo.methods import memory_bytes, quality_of, trust_of, with_tissue_behind
     from duotomo.methods.uncertainty_cost import most_uncertainty_bytes
     from duotomo.solvers import Status
 
@@ -192,6 +192,7 @@ def joint(
             "expected at least two visits; got one. Name the other scans too, or use duotomo reconstruct."
         )
     if estimation.roll is not None:
+        study = with_tissue_behind(study)
         run.note("Compressions in both views are computed by finite elements first: a minute or two")
     settings, method = estimation.settings(study), estimation.method.value
     if change:

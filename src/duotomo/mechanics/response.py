@@ -23,8 +23,11 @@ LATTICE_MM = 8.0
 MARGIN_MM = 24.0
 """Of the lattices around the breast: where it is air, displacements level off."""
 
-ROLL_DEG, SHIFT_MM, LEAN_DEG, THICKNESS, RADIUS = 12.0, 15.0, 12.0, 0.06, 0.15
-"""How far modes reach: rolls, shifts and angles of the chest wall; thicknesses and radii, as a share."""
+ROLL_DEG, THICKNESS = 5.0, 0.02
+"""How far modes reach that a scan's header tells nearly: rolls, and thicknesses as a share."""
+
+SHIFT_MM, LEAN_DEG, RADIUS = 15.0, 12.0, 0.15
+"""How far others reach: shifts and angles of the chest wall, and radii as a share."""
 
 SAMPLES_PER_MONOMIAL = 1.5
 """Compressions that are computed for each coefficient of a polynomial."""
@@ -68,7 +71,22 @@ class HeldView:
     def compressed(
         self, radii_mm: Sequence[float], *, roll_deg: float, thickness_mm: float, refinements: int
     ) -> Compression:
-        """Return a breast of given radii, (x, y, z), held like this, with a roll and thickness of its own."""
+        """Return a breast that is held like this, with a roll and thickness of its own.
+
+        Parameters
+        ----------
+        radii_mm : sequence of float
+            Of the breast at rest, (x, y, z).
+        roll_deg, thickness_mm : float
+            Instead of those of the view.
+        refinements : int
+            Of the mesh, as for `compress`.
+
+        Returns
+        -------
+        Compression
+            In the machine frame of the view.
+        """
         x, y, z = radii_mm
         return compress(
             BreastShape(center_mm=self.middle_mm, radii_mm=(x, y, z)),

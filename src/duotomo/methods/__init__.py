@@ -20,7 +20,7 @@ from duotomo.methods.solves import SolveStore
 from duotomo.methods.state import Checkpoint, State
 from duotomo.methods.study import Study, Visit
 from duotomo.methods.trust import Trust, trust_of
-from duotomo.methods.two_views import two_view_settings
+from duotomo.methods.two_views import two_view_settings, with_tissue_behind
 from duotomo.methods.uncertainty import uncertainty_of
 from duotomo.methods.uncertainty_cost import UncertaintyCost, uncertainty_cost
 from duotomo.methods.uncertainty_summary import UncertaintySummary, summaries_of
@@ -67,5 +67,6 @@ __all__ = [
     "uncertainty_cost",
     "uncertainty_of",
     "with_known_motion",
+    "with_tissue_behind",
     "with_visits_alone",
 ]

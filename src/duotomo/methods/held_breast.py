@@ -22,6 +22,9 @@ from duotomo.operators import Projector
 AIR = 0.04
 """Of the largest line integral: rays below it met no breast."""
 
+WALL_MM = 0.0
+"""Where the chest wall is taken to be, y: at the edge of the detector."""
+
 EDGE_MM = 3.0
 """Of the voxels of a hull, about."""
 
@@ -94,7 +97,7 @@ def footprint_of(visit: Visit, grid: VolumeGrid) -> Footprint:
         )
     centers = voxel_centers_mm(coarse)[0]
     rows = np.flatnonzero(layer.any(axis=1))
-    depth_mm = float(centers[rows[-1], 0, 1] + coarse.spacing_mm[1] / 2 - grid.low_mm[1])
+    depth_mm = float(centers[rows[-1], 0, 1] + coarse.spacing_mm[1] / 2) - WALL_MM
     n_near = math.ceil(NEAR_WALL * (rows[-1] + 1 - rows[0]))
     near = layer[rows[0] : rows[0] + n_near]
     columns = np.flatnonzero(near.any(axis=0))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from duotomo.errors import DuotomoError
 from duotomo.mechanics import BetweenViews, HeldView
-from duotomo.methods.held_breast import footprint_of, radii_at_rest_mm
+from duotomo.methods.held_breast import WALL_MM, footprint_of, radii_at_rest_mm
 from duotomo.methods.priors import Priors
 from duotomo.methods.settings import AUTOMATIC_MM, N_STEPS, Alternating, Coupled, Settings
 from duotomo.methods.study import Study
+
+BEHIND_MM = 15.0
+"""Tissue behind the detector's edge in one view may lie before it in the other."""
 
 ROUNDED_MM = 0.1
 """Estimates are rounded to this, so that a run that is resumed begins with the same ones."""
@@ -75,6 +79,38 @@ def two_view_settings(
     return replace(settings, initial_guess=False)
 
 
+AnyStudy = TypeVar("AnyStudy", bound=Study)
+
+
+def with_tissue_behind(study: AnyStudy, behind_mm: float = BEHIND_MM) -> AnyStudy:
+    """Return a study whose volume goes on behind the edge of the detector, at the chest wall.
+
+    The reference sees nothing there, but another view does: without these voxels, its motion has to keep all
+    tissue that it sees in front of that edge, however the breast was pulled forward.
+
+    Parameters
+    ----------
+    study : Study
+        Two views of one breast.
+    behind_mm : float
+        How far.
+
+    Returns
+    -------
+    Study
+        On a longer grid; those of the moving visits stay.
+    """
+    grid = study.grid
+    n_more = round(behind_mm / grid.spacing_mm[1])
+    (n_z, n_y, n_x), (z, y, x) = grid.shape, grid.center_mm
+    longer = replace(
+        grid, shape=(n_z, n_y + n_more, n_x), center_mm=(z, y - n_more * grid.spacing_mm[1] / 2, x)
+    )
+    reference = replace(study.reference, grid=None)
+    moving = (replace(visit, grid=study.grid_of(visit)) for visit in study.moving)
+    return replace(study, grid=longer, visits=(reference, *moving))
+
+
 def between_views(
     study: Study, *, roll_deg: float, plates_mm: Sequence[tuple[float, float]] | None = None
 ) -> BetweenViews:
@@ -97,10 +133,10 @@ def between_views(
         HeldView(
             thickness_mm=high - low,
             roll_deg=roll,
-            center_mm=(_rounded(one.middle_mm), grid.low_mm[1]),
+            center_mm=(_rounded(one.middle_mm), WALL_MM),
             support_mm=low,
         )
-        for (low, high), roll, one, grid in zip(plates, (0.0, roll_deg), seen, grids, strict=True)
+        for (low, high), roll, one in zip(plates, (0.0, roll_deg), seen, strict=True)
     ]
     x, y, z = (_rounded(mm) for mm in radii_at_rest_mm(held, seen))
     reference, moving = held

@@ -78,7 +78,18 @@ class Response:
             )
 
     def at(self, shares: torch.Tensor) -> LatticeMap:
-        """Return the map of points for the shares s of all modes, (mode,), differentiable in them."""
+        """Return the map of points for the values of all modes, differentiable in them.
+
+        Parameters
+        ----------
+        shares : torch.Tensor
+            s of each mode, (mode,), float64, without unit.
+
+        Returns
+        -------
+        LatticeMap
+            Of points in mm.
+        """
         terms = monomials(shares[list(self.modes)])
         coefficients = torch.tensordot(terms, self.coefficients.to(terms.device), dims=1)
         return LatticeMap(lattice=self.lattice, coefficients=coefficients)
@@ -124,13 +135,35 @@ class Compressions:
             )
 
     def values(self, shares: torch.Tensor) -> torch.Tensor:
-        """Return the modes in their units, (mode,), of shares s, (mode,)."""
+        """Return the modes in their units.
+
+        Parameters
+        ----------
+        shares : torch.Tensor
+            s of each mode, (mode,), float64, without unit.
+
+        Returns
+        -------
+        torch.Tensor
+            `expected + reach s`, (mode,), float64, each in the unit of its name.
+        """
         expected = shares.new_tensor([mode.expected for mode in self.modes])
         reach = shares.new_tensor([mode.reach for mode in self.modes])
         return expected + reach * shares
 
     def maps(self, shares: torch.Tensor) -> tuple[ElementaryMap, ...]:
-        """Return the maps of points from the moving to the reference frame, differentiable in the shares."""
+        """Return the maps of points from the moving to the reference frame, differentiable in the shares.
+
+        Parameters
+        ----------
+        shares : torch.Tensor
+            s of each mode, (mode,), float64, without unit.
+
+        Returns
+        -------
+        tuple of MatrixMap or LatticeMap
+            Release, turn and press, applied in this order to points in mm.
+        """
         roll_moving, roll_reference, shift_x, shift_y, lean_x, lean_z = self.values(shares)[:N_EXACT]
         turn = _turn(1, roll_reference) @ _turn(0, lean_x) @ _turn(2, lean_z) @ _turn(1, -roll_moving)
         shift = torch.stack([shift_x, shift_y, torch.zeros_like(shift_x)])
