@@ -239,7 +239,7 @@ def _set(kind: str, name: str, numbers: Ints) -> list[str]:
 def displacements(text: str, n_nodes: int) -> Floats:
     """Return the last displacements, (node, xyz) in mm, of what CalculiX printed.
 
-    >>> displacements("displacements (vx,vy,vz) for set BODY and time  1.\\n\\n  1  0.5 0. -1.\\n", 1).tolist()
+    >>> displacements("displacements (vx,vy,vz) of BODY\\n\\n  1  0.5 0. -1.\\n", 1).tolist()
     [[0.5, 0.0, -1.0]]
     """
     found = np.full((n_nodes, 3), np.nan)
@@ -280,7 +280,7 @@ def solve(mesh: Hexahedra, load: Load, folder: Path, *, n_threads: int = 1, limi
         )
     except subprocess.TimeoutExpired as error:
         raise DuotomoError(
-            f"calculix: expected an end within {limit_s:g} s; there was none. Allow more, or use a coarser mesh."
+            f"calculix: expected an end within {limit_s:g} s; got none. Allow more, or use a coarser mesh."
         ) from error
     (folder / "body.log").write_text(run.stdout + run.stderr)
     increments, iterations, end = _progress(folder / "body.sta")

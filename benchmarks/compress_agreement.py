@@ -3,9 +3,9 @@
     python -m benchmarks.compress_agreement [--quick | --fine] [--trials 0 3]
 
 Half ellipsoids of one neo-Hookean tissue between slippery plates, without weight. What differs: 20-node
-hexahedra against quadratic tetrahedra, CalculiX's form of the energy of volume (`k (J - 1)^2 / 2`), its search
-for contact, and its steps. Differences are distances between where both put the same point of tissue, over
-the nodes of CalculiX's mesh.
+hexahedra against quadratic tetrahedra, CalculiX's form of the energy of volume (`k (J - 1)^2 / 2`), its
+search for contact, and its steps. Differences are distances between where both put the same point of tissue,
+over the nodes of CalculiX's mesh.
 """
 
 from __future__ import annotations
@@ -107,9 +107,10 @@ def compare(trial: Trial, folder: Path, *, n_core: int, n_layers: int, refinemen
     moved = np.linalg.norm(theirs.moved_mm - mesh.nodes_mm, axis=1)
     r_x, r_y, r_z = trial.radii_mm
     return (
-        f"| {r_x:g} x {r_y:g} x {r_z:g} mm to {trial.thickness_mm:g} mm, turned by {trial.roll_deg:g} degrees "
+        f"| {r_x:g} x {r_y:g} x {r_z:g} mm to {trial.thickness_mm:g} mm, by {trial.roll_deg:g} degrees "
         f"| {moved.mean():.1f} ({moved.max():.1f}) | {away.mean():.2f} | {np.quantile(away, 0.95):.2f} "
-        f"| {away.max():.2f} | {len(mesh.nodes_mm)} / {len(ours.rest_mm)} | {theirs.seconds:.0f} / {our_seconds:.0f} |"
+        f"| {away.max():.2f} | {len(mesh.nodes_mm)} / {len(ours.rest_mm)} "
+        f"| {theirs.seconds:.0f} / {our_seconds:.0f} |"
     )
 
 
@@ -123,7 +124,9 @@ def main() -> None:
     parser.add_argument("--fine", action="store_true", help="CalculiX's mesh half as fine again")
     options = parser.parse_args()
     n_core, n_layers = (2, 2) if options.quick else (6, 4) if options.fine else (4, 3)
-    print("| breast | moves, mean (most), mm | differs, mean | 95 % | most, mm | nodes | seconds |")
+    print(
+        "| breast, pressed, turned | moves, mean (most), mm | differs, mean | 95 % | most, mm | nodes | seconds |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- |")
     numbers = options.trials or range(2 if options.quick else len(TRIALS))
     for trial in (TRIALS[number] for number in numbers):

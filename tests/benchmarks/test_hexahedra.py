@@ -27,7 +27,9 @@ def test_outer_faces_lie_on_the_skin_or_on_the_chest_wall() -> None:
     mesh = ball()
     faces = mesh.elements[:, FACES].reshape(-1, 4)
     _, counts = np.unique(np.sort(faces, axis=1), axis=0, return_counts=True)
-    skin = mesh.elements[mesh.skin[:, 0]][np.arange(len(mesh.skin))[:, None], np.array(FACES)[mesh.skin[:, 1]]]
+    skin = mesh.elements[mesh.skin[:, 0]][
+        np.arange(len(mesh.skin))[:, None], np.array(FACES)[mesh.skin[:, 1]]
+    ]
     on_wall = np.isin(faces, mesh.wall).all(axis=1)
     assert set(counts) == {1, 2}
     assert (counts == 1).sum() == len(skin) + on_wall.sum()
