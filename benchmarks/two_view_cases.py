@@ -92,9 +92,8 @@ def landmarks(
     """Return points in gland that both views see, in the frames of both, (point, xyz)."""
     points = voxel_centers_mm(body.grid)
     inside = body.rest > 0.063
-    # Skin attenuates like gland; what is deeper than it does not.
     tissue = np.pad(body.rest > 0.02, ((0, 0), (1, 0), (0, 0)), mode="edge")
-    deep = ndi.distance_transform_edt(tissue)[:, 1:] > 3.5
+    deep = ndi.distance_transform_edt(tissue)[:, 1:] > body.skin_mm
     places = points[inside & deep & (body.muscle(points) == 0)]
     places = places + rng.uniform(-0.5, 0.5, places.shape)
     chosen = places[rng.permutation(len(places))[: 4 * N_LANDMARKS]]

@@ -11,8 +11,8 @@ from scipy.optimize import fsolve
 
 from benchmarks import calculix
 from benchmarks.calculix import Load, deck, displacements, solve, version
-from benchmarks.compress_agreement import wall_means, wall_weights
 from benchmarks.hexahedra import CORNERS, EDGES, Hexahedra, half_ball
+from benchmarks.wall_means import wall_means, wall_weights
 from duotomo.errors import DuotomoError
 
 needs_calculix = pytest.mark.skipif(calculix.installed() is None, reason="CalculiX (ccx) is not installed")
