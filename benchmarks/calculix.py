@@ -182,7 +182,6 @@ def _equations(rows: Floats) -> list[str]:
 
     They are solved for those terms first, as a term that another equation eliminates must not be used.
     """
-    n_nodes = rows.shape[1]
     flat = rows.reshape(len(rows), -1).copy()
     chosen: list[int] = []
     for row in range(len(flat)):
@@ -193,10 +192,9 @@ def _equations(rows: Floats) -> list[str]:
             if other != row:
                 flat[other] -= flat[other, best] * flat[row]
     lines = []
-    for row, first in zip(flat, chosen, strict=True):
-        terms = [first, *(int(k) for k in np.flatnonzero(np.abs(row) > 1e-12) if k not in chosen)]
-        assert max(terms) < 3 * n_nodes
-        parts = [f"{k // 3 + 1}, {k % 3 + 1}, {row[k]:.9g}" for k in terms]
+    for sums, first in zip(flat, chosen, strict=True):
+        terms = [first, *(int(k) for k in np.flatnonzero(np.abs(sums) > 1e-12) if k not in chosen)]
+        parts = [f"{k // 3 + 1}, {k % 3 + 1}, {sums[k]:.9g}" for k in terms]
         lines += ["*EQUATION", str(len(parts))]
         lines += [", ".join(parts[i : i + 4]) for i in range(0, len(parts), 4)]
     return lines

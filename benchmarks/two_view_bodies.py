@@ -248,7 +248,8 @@ def _near(outline: _Outline, grid: VolumeGrid) -> NDArray[np.float32]:
     beyond = np.linalg.norm(away, axis=-1) - outline.reach_mm(away.reshape(-1, 3)).reshape(away.shape[:3])
     at = np.indices(grid.shape) / 3
     near = ndi.map_coordinates(beyond, at, order=1, mode="nearest") < _AROUND_MM
-    return near.astype(np.float32)
+    mask: NDArray[np.float32] = near.astype(np.float32)
+    return mask
 
 
 def _with_parts(
