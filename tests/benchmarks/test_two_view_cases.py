@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from benchmarks import calculix, two_view_cases, two_view_scan
+from benchmarks import calculix, two_view_cases, two_view_scan, two_view_squeeze
+from benchmarks.calculix import Load, Solved
 from benchmarks.change_anatomies import ANATOMIES, FAT, GLAND, MASS, WALL_MM
-from benchmarks.hexahedra import Floats, half_ball
+from benchmarks.hexahedra import Floats, Hexahedra, half_ball
 from benchmarks.peers.available import Available
 from benchmarks.peers.rtk import available
 from benchmarks.two_view_bodies import MUSCLE, RestBody, _near, _star, _with_parts, bodies, make_body
 from benchmarks.two_view_case import TwoViewCase
 from benchmarks.two_view_cases import Scale, Scanning, case_of, line, prepare, squeezes
-from benchmarks.two_view_squeeze import leaned, shear_kpa, turned
+from benchmarks.two_view_squeeze import leaned, press, shear_kpa, turned
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
@@ -235,3 +238,44 @@ def test_the_outline_of_voxels_is_that_of_the_body() -> None:
     near = _near(outline, body.grid)
     assert (near[body.rest > 0] == 1).mean() > 0.99
     assert near[0, 0, 0] == 0
+
+
+def test_what_does_not_close_is_tried_in_smaller_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def fails(mesh: Hexahedra, load: Load, folder: Path) -> Solved:
+        asked.append(load.n_increments)
+        if len(asked) < 3:
+            raise DuotomoError("expected the plates to close")
+        return Solved(moved_mm=mesh.nodes_mm, seconds=0.0, n_increments=1, n_iterations=1)
+
+    monkeypatch.setattr(two_view_squeeze, "solve", fails)
+    body = small_body()
+    cc, _ = squeezes(body, np.random.default_rng(0))
+    pressed, _ = press(body, cc, tmp_path, n_core=2, n_layers=1)
+    assert asked == [14, 28, 50]
+    # Nothing moved but where the breast lies, and that it hangs.
+    shift = pressed.moved_mm - pressed.rest_mm
+    assert shift[:, 0] == pytest.approx(cc.shift_mm[0])
+    assert pressed.least_jacobian == pytest.approx(1, abs=0.3)
+    monkeypatch.setattr(two_view_squeeze, "_TRIES", (14,))
+    asked.clear()
+    with pytest.raises(DuotomoError, match="expected the plates to close"):
+        press(body, cc, tmp_path, n_core=2, n_layers=1)
+
+
+def test_the_command_says_what_is_missing_and_lists_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(calculix, "PROGRAM", "no_such_ccx")
+    monkeypatch.setattr(sys, "argv", ["two_view_cases", "prepare", str(tmp_path / "out")])
+    with pytest.raises(SystemExit, match=r"the program no_such_ccx \(CalculiX\) is not installed"):
+        two_view_cases.main()
+    (tmp_path / "case_01").mkdir()
+    about = {"name": "fatty2", "side": "L", "density": "fatty", "split": "judged"}
+    (tmp_path / "case_01" / "case.json").write_text(json.dumps(about))
+    monkeypatch.setattr(sys, "argv", ["two_view_cases", "list", str(tmp_path)])
+    two_view_cases.main()
+    assert capsys.readouterr().out == "case_01 fatty2 L fatty judged\n"

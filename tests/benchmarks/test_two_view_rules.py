@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks import two_view_rules
 from benchmarks.two_view_case import Truth
 from benchmarks.two_view_rules import RULES, errors_mm, half_width_mm, line, rows, search, sphere, turn
 from benchmarks.two_view_squeeze import turned
@@ -85,3 +88,9 @@ def test_widths_hold_nineteen_of_twenty_and_the_table_has_all_rules() -> None:
     assert len(table) == 8
     # The turn is exact here.
     assert next(row for row in table if "turn" in row).endswith("| 0.0 |")
+
+
+def test_a_folder_without_cases_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["two_view_rules", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"two_view_rules: no case_\* in"):
+        two_view_rules.main()
