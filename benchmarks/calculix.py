@@ -182,7 +182,6 @@ def _equations(rows: Floats) -> list[str]:
 
     They are solved for those terms first, as a term that another equation eliminates must not be used.
     """
-    n_nodes = rows.shape[1]
     flat = rows.reshape(len(rows), -1).copy()
     chosen: list[int] = []
     for row in range(len(flat)):
@@ -193,10 +192,9 @@ def _equations(rows: Floats) -> list[str]:
             if other != row:
                 flat[other] -= flat[other, best] * flat[row]
     lines = []
-    for row, first in zip(flat, chosen, strict=True):
-        terms = [first, *(int(k) for k in np.flatnonzero(np.abs(row) > 1e-12) if k not in chosen)]
-        assert max(terms) < 3 * n_nodes
-        parts = [f"{k // 3 + 1}, {k % 3 + 1}, {row[k]:.9g}" for k in terms]
+    for sums, first in zip(flat, chosen, strict=True):
+        terms = [first, *(int(k) for k in np.flatnonzero(np.abs(sums) > 1e-12) if k not in chosen)]
+        parts = [f"{k // 3 + 1}, {k % 3 + 1}, {sums[k]:.9g}" for k in terms]
         lines += ["*EQUATION", str(len(parts))]
         lines += [", ".join(parts[i : i + 4]) for i in range(0, len(parts), 4)]
     return lines
@@ -239,7 +237,7 @@ def _set(kind: str, name: str, numbers: Ints) -> list[str]:
 def displacements(text: str, n_nodes: int) -> Floats:
     """Return the last displacements, (node, xyz) in mm, of what CalculiX printed.
 
-    >>> displacements("displacements (vx,vy,vz) for set BODY and time  1.\\n\\n  1  0.5 0. -1.\\n", 1).tolist()
+    >>> displacements("displacements (vx,vy,vz) of BODY\\n\\n  1  0.5 0. -1.\\n", 1).tolist()
     [[0.5, 0.0, -1.0]]
     """
     found = np.full((n_nodes, 3), np.nan)
@@ -280,7 +278,7 @@ def solve(mesh: Hexahedra, load: Load, folder: Path, *, n_threads: int = 1, limi
         )
     except subprocess.TimeoutExpired as error:
         raise DuotomoError(
-            f"calculix: expected an end within {limit_s:g} s; there was none. Allow more, or use a coarser mesh."
+            f"calculix: expected an end within {limit_s:g} s; got none. Allow more, or use a coarser mesh."
         ) from error
     (folder / "body.log").write_text(run.stdout + run.stderr)
     increments, iterations, end = _progress(folder / "body.sta")

@@ -139,7 +139,8 @@ def _bulged(cube: Floats) -> Floats:
     inward = np.linalg.norm(np.tan(np.pi / 4 * cube), axis=-1, keepdims=True)
     largest = np.abs(cube).max(axis=-1, keepdims=True)
     round_one = np.tan(np.pi / 4 * cube) / np.maximum(inward, 1e-12) * largest * 1.2
-    return _CORE * (0.6 * cube + 0.4 * round_one)
+    bulged: Floats = _CORE * (0.6 * cube + 0.4 * round_one)
+    return bulged
 
 
 def _shells(n: int, n_layers: int) -> list[Floats]:

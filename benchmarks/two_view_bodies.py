@@ -61,6 +61,8 @@ class RestBody:
         (xyz,), in the frame of `rest`; lesions_mm: (lesion, xyz); lesion_sizes_mm: their diameters.
     muscle : callable
         Takes points of the frame of `rest` to how much of them is muscle.
+    skin_mm : float
+        Nothing that is less deep counts as gland: skin attenuates alike.
     """
 
     name: str
@@ -75,6 +77,7 @@ class RestBody:
     lesions_mm: Floats
     lesion_sizes_mm: Floats
     muscle: Callable[[Floats], Floats]
+    skin_mm: float = 3.5
 
     def value_at(self, points_mm: Floats, volume: Floats | None = None) -> Floats:
         """Return the attenuation at points, (point, xyz), in the frame of `rest`."""
@@ -245,7 +248,8 @@ def _near(outline: _Outline, grid: VolumeGrid) -> NDArray[np.float32]:
     beyond = np.linalg.norm(away, axis=-1) - outline.reach_mm(away.reshape(-1, 3)).reshape(away.shape[:3])
     at = np.indices(grid.shape) / 3
     near = ndi.map_coordinates(beyond, at, order=1, mode="nearest") < _AROUND_MM
-    return near.astype(np.float32)
+    mask: NDArray[np.float32] = near.astype(np.float32)
+    return mask
 
 
 def _with_parts(
@@ -304,4 +308,6 @@ def _with_parts(
         lesions_mm=np.array(chosen).reshape(-1, 3),
         lesion_sizes_mm=sizes,
         muscle=muscle,
+        # Beside a coil, images are bright for some way below the skin.
+        skin_mm=3.5 if anatomy.chest_wall_mm is None else 7.0,
     )

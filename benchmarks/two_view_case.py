@@ -74,7 +74,7 @@ class TwoViewCase:
         )
 
     def to_reference(self, points_mm: Floats) -> Floats:
-        """Return where points of the mediolateral-oblique frame, (point, xyz), lie in the craniocaudal one."""
+        """Return where points of the oblique frame, (point, xyz), lie in the craniocaudal one."""
         return self.compression(self.cc).from_rest(self.compression(self.mlo).to_rest(points_mm))
 
     def write(self, folder: Path) -> None:

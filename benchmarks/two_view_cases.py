@@ -1,13 +1,13 @@
-"""Cases of one breast in two views, craniocaudal and mediolateral-oblique, by others' mechanics and projector.
+"""Cases of one breast, craniocaudal and mediolateral-oblique, by others' mechanics and projector.
 
     python -m benchmarks.two_view_cases prepare OUT --cases 20      # needs CalculiX (ccx) and RTK (itk-rtk)
     python -m benchmarks.two_view_cases prepare OUT --quick         # one small case, about a minute
     python -m benchmarks.two_view_cases list OUT
 
-A case is a folder: study.h5 (`duotomo.io.read_study`; the craniocaudal visit is the reference, the oblique one
-has a grid of its own), truth.npz and case.json (`benchmarks.two_view_case.TwoViewCase.read`). What is there is
-kept; what fails is said and left out. Breasts of odd numbers and some women are for development, the others
-are judged: case.json says which.
+A case is a folder: study.h5 (`duotomo.io.read_study`; the craniocaudal visit is the reference, the oblique
+one has a grid of its own), truth.npz and case.json (`benchmarks.two_view_case.TwoViewCase.read`). What is
+there is kept; what fails is said and left out. Breasts of odd numbers and some women are for development, the
+others are judged: case.json says which.
 """
 
 from __future__ import annotations
@@ -92,9 +92,8 @@ def landmarks(
     """Return points in gland that both views see, in the frames of both, (point, xyz)."""
     points = voxel_centers_mm(body.grid)
     inside = body.rest > 0.063
-    # Skin attenuates like gland; what is deeper than it does not.
     tissue = np.pad(body.rest > 0.02, ((0, 0), (1, 0), (0, 0)), mode="edge")
-    deep = ndi.distance_transform_edt(tissue)[:, 1:] > 3.5
+    deep = ndi.distance_transform_edt(tissue)[:, 1:] > body.skin_mm
     places = points[inside & deep & (body.muscle(points) == 0)]
     places = places + rng.uniform(-0.5, 0.5, places.shape)
     chosen = places[rng.permutation(len(places))[: 4 * N_LANDMARKS]]
@@ -194,7 +193,8 @@ def line(case: TwoViewCase) -> str:
     solver = " + ".join(f"{s:.0f}" for s in seconds["solver"])
     return (
         f"{about['name']} {about['side']} {about['density']} {about['split']}: "
-        f"{case.cc.thickness_mm:.0f} and {case.mlo.thickness_mm:.0f} mm at {about['mlo_angle_deg']:.0f} degrees, "
+        f"{case.cc.thickness_mm:.0f} and {case.mlo.thickness_mm:.0f} mm, "
+        f"{about['mlo_angle_deg']:.0f} degrees apart, "
         f"grids {case.cc.grid.shape} and {case.mlo.grid.shape}, {len(case.cc.landmarks_mm)} landmarks, "
         f"solver {solver} s of {seconds['all']:.0f} s, least det F {about['least_jacobian']:.2f}"
     )

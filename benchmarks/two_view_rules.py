@@ -54,8 +54,8 @@ _BREAST_PER_MM = 0.02
 class Search:
     """Where one rule sends the eye, from one view to the other.
 
-    errors_mm: of its measure, (point,). distances_mm: from the true place to the middle of the band, (point,).
-    volumes_ml: of the band within the breast, (point,), with the half width that it was asked for.
+    errors_mm: of its measure, (point,). distances_mm: from the true place to the middle of the band,
+    (point,). volumes_ml: of the band within the breast, (point,), with the half width that it was asked for.
     breast_ml: of the whole breast in that view.
     """
 

@@ -28,9 +28,9 @@ class Squeeze:
     """How a breast is pressed for one view.
 
     roll_rad: of the breast about the axis to the nipple, seen from the machine. thickness_mm: between the
-    plates. shift_mm: where the breast lies on the detector, (x, y). lean_mm: how far the chest wall goes along
-    y at its rim in the direction of x, in that of z, and at all of its rim. The others say what the breast is
-    made of and how it is held; stiffnesses are shear moduli.
+    plates. shift_mm: where the breast lies on the detector, (x, y). lean_mm: how far the chest wall goes
+    along y at its rim in the direction of x, in that of z, and at all of its rim. The others say what the
+    breast is made of and how it is held; stiffnesses are shear moduli.
     """
 
     roll_rad: float

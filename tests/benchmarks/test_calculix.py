@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ from scipy.optimize import fsolve
 
 from benchmarks import calculix
 from benchmarks.calculix import Load, deck, displacements, solve, version
-from benchmarks.compress_agreement import wall_means, wall_weights
+from benchmarks.compress_agreement import TRIALS, compare
 from benchmarks.hexahedra import CORNERS, EDGES, Hexahedra, half_ball
+from benchmarks.wall_means import wall_means, wall_weights
 from duotomo.errors import DuotomoError
 
 needs_calculix = pytest.mark.skipif(calculix.installed() is None, reason="CalculiX (ccx) is not installed")
@@ -169,3 +171,20 @@ def test_a_block_between_slippery_plates_takes_the_shape_that_it_must(tmp_path: 
     stretch = float(fsolve(side_stress, height**-0.5)[0])
     assert np.ptp(moved, axis=0) == pytest.approx([10 * stretch, 10 * stretch, 10 * height], rel=1e-3)
     assert re.fullmatch(r"\d+\.\d+\S*", version())
+
+
+@needs_calculix
+def test_compress_agrees_with_it_as_far_as_coarse_meshes_let_it(tmp_path: Path) -> None:
+    row = compare(TRIALS[1], tmp_path, n_core=2, n_layers=2, refinements=2).split("|")
+    assert row[1].strip() == "40 x 38 x 27 mm to 37 mm, by 10 degrees"
+    moved_mm, mean_mm, most_mm = float(row[2].split()[0]), float(row[3]), float(row[5])
+    assert 4.0 < moved_mm < 4.6
+    assert mean_mm < 0.45
+    assert most_mm < 1.8
+
+
+def test_a_trial_says_what_is_done() -> None:
+    trial = replace(TRIALS[0], gland_over_fat=4.0, weight_per_mm=0.0093, friction=0.3)
+    assert trial.said == (
+        "40 x 38 x 27 mm to 40 mm, by 0 degrees, gland 4 times as stiff, weight 0.0093 / mm, friction 0.3"
+    )
