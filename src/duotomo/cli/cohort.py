@@ -163,6 +163,8 @@ def _run(
     counts = Counter(row.status for row in rows)
     talk.say(f"{len(rows)} cases: {', '.join(f'{n} {status}' for status, n in counts.items())}")
     for row in rows:
+        if row.status == "not trusted":
+            talk.say(f"Not trusted: {row.case}: {row.reason}")
         if row.status == "failed":
             # Even with --quiet: nobody should miss it.
             typer.echo(f"Failed: {row.case}: {row.reason}", err=True)
