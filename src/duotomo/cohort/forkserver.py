@@ -1,9 +1,9 @@
 """A process that has imported what commands import, and forks: a case then starts at once.
 
-    python -m duotomo.cohort.forkserver DESCRIPTOR
+    python -m duotomo.cohort.forkserver DESCRIPTOR MODULES...
 
-The descriptor is a socket. Each line on it is `{"program": ..., "words": [...]}`, and comes with two files for
-what the program says: its output and its errors. The answers are `{"pid": ...}` as it begins and
+The descriptor is a socket. Each line on it is `{"program": ..., "words": [...]}`, and comes with two files:
+for the output of the program, and for its errors. The answers are `{"pid": ...}` as it begins and
 `{"code": ...}` once it has ended, negative for a signal. It ends with the process that started it, or when
 nobody asks for a while. Importing takes about half the time of a small case; what is computed is the same,
 for a fork has the program as it was imported, and nothing of the cases before.
@@ -23,15 +23,6 @@ from typing import Any
 
 from duotomo.cohort.child import die_with
 
-MODULES = (
-    *("torch", "torch._dynamo", "torch._decomp.decompositions_for_jvp", "numba", "scipy.stats", "SimpleITK"),
-    *("h5py", "nibabel", "pydicom", "rich.progress", "matplotlib.figure", "matplotlib.backends.backend_agg"),
-    *("duotomo.cli.joint", "duotomo.cli.change", "duotomo.change", "duotomo.io.result_folder"),
-    *("duotomo.kernels.project.cpu", "duotomo.kernels.warp.cpu"),
-    *("duotomo.report.page", "duotomo.report.three_views"),
-)
-"""Those that take long; what is not among them, a case imports by itself."""
-
 CUDA = Path("/dev/nvidiactl")
 IDLE_S = 120.0
 _AT_ONCE = 65_536
@@ -39,10 +30,10 @@ _AT_ONCE = 65_536
 
 def main() -> None:
     """Serve; in a fork, be the program that was asked for."""
-    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel, modules = socket.socket(fileno=int(sys.argv[1])), sys.argv[2:]
     # A process that CUDA has looked at cannot be forked, and some of these modules look.
     if not CUDA.exists():
-        for name in MODULES:
+        for name in modules:
             with suppress(ImportError):
                 importlib.import_module(name)
     asked = _serve(channel)

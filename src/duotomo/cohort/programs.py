@@ -12,6 +12,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
+MODULES = (
+    *("torch", "torch._dynamo", "torch._decomp.decompositions_for_jvp", "numba", "scipy.stats", "SimpleITK"),
+    *("h5py", "nibabel", "pydicom", "rich.progress", "matplotlib.figure", "matplotlib.backends.backend_agg"),
+    *("duotomo.cli.joint", "duotomo.cli.change", "duotomo.change", "duotomo.io.result_folder"),
+    *("duotomo.kernels.project.cpu", "duotomo.kernels.warp.cpu"),
+    *("duotomo.report.page", "duotomo.report.three_views"),
+)
+"""What commands import that takes long; what is not among them, a case imports by itself."""
+
 _ENDED_S = 60.0
 """For the kernel to end a process that was killed."""
 
@@ -19,15 +28,15 @@ _ENDED_S = 60.0
 class ForkServer:
     """The other end of `duotomo.cohort.forkserver`: one program at a time."""
 
-    def __init__(self, n_threads: int, errors: IO[bytes]) -> None:
-        """n_threads: of libraries. errors: a file for what goes wrong with the server itself."""
+    def __init__(self, n_threads: int, errors: IO[bytes], modules: Sequence[str] = MODULES) -> None:
+        """n_threads: of libraries. errors: a file for what goes wrong with the server. modules: imported."""
         self._channel, other = socket.socketpair()
         self.n_threads, self.pid, self._said = n_threads, 0, b""
         with other:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "duotomo.cohort.child", str(os.getpid())),
-                    *("duotomo.cohort.forkserver", str(other.fileno())),
+                    *("duotomo.cohort.forkserver", str(other.fileno()), *modules),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -98,13 +107,14 @@ def _environment(n_threads: int) -> dict[str, str]:
 class ForkServers:
     """Those of a worker: as many as it runs programs at once, each used again and again."""
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Sequence[str] = MODULES) -> None:
+        self._modules = tuple(modules)
         self._idle: list[ForkServer] = []
 
     @contextmanager
     def one(self, n_threads: int, errors: IO[bytes]) -> Iterator[ForkServer]:
         """Give a server that is idle, or a new one."""
-        server = self._take(n_threads) or ForkServer(n_threads, errors)
+        server = self._take(n_threads) or ForkServer(n_threads, errors, self._modules)
         try:
             yield server
         finally:

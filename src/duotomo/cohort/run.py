@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from duotomo.cohort.begun import begun_file, begun_with
 from duotomo.cohort.case import Case, Value
 from duotomo.cohort.dask_client import (
     SchedulerLostError,
@@ -250,6 +251,8 @@ class _Run:
                 thumbnail=str(thumbnail_of(self._out, name).resolve()),
                 session=str((self._out / SESSION).resolve()),
                 key=key,
+                begun=str(begun_file(self._out, name).resolve()),
+                digest=begun_with(self._made_of[name]),
                 n_threads=(resources.n_threads or 1) if given is None else given.n_threads,
                 device_bytes=None if given is None else given.device_bytes,
                 n_retries=resources.n_retries,

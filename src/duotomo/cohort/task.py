@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from duotomo.cohort.begun import goes_on
 from duotomo.cohort.folder import CHECKPOINT
 from duotomo.cohort.programs import ForkServer, ForkServers
 from duotomo.cohort.thumbnail import draw_thumbnail
@@ -44,9 +45,10 @@ class Task:
     """What a worker has to know of a case: all of it paths and numbers.
 
     words: of the command line, without what the worker adds. session: a file that holds `key` while somebody
-    waits. n_threads: for the computation. device_bytes: of a GPU's memory; on the CPU, the worker's own limit
-    counts. n_retries: after the process was killed. patience_s: how long another writer to the folder, such
-    as one that a lost worker left, is waited for.
+    waits. begun, digest: as `duotomo.cohort.begun.goes_on` takes them. n_threads: for the computation.
+    device_bytes: of a GPU's memory; on the CPU, the worker's own limit counts. n_retries: after the process
+    was killed. patience_s: how long another writer to the folder, such as one that a lost worker left, is
+    waited for.
     """
 
     name: str
@@ -56,6 +58,8 @@ class Task:
     thumbnail: str
     session: str
     key: str
+    begun: str
+    digest: str
     n_threads: int
     device_bytes: int | None = None
     n_retries: int = 3
@@ -126,8 +130,9 @@ def _wait_for(task: Task) -> bool:
 def _attempt(task: Task, number: int) -> tuple[int, str]:
     """Return the exit code of one process, and what it says is wrong."""
     most = share_bytes()
-    options: dict[str, str | int | bool] = {"out": task.out, "resume": True, "json": True}
-    options["threads"] = task.n_threads
+    options: dict[str, str | int | bool] = {"out": task.out, "json": True, "threads": task.n_threads}
+    if goes_on(Path(task.begun), task.digest, Path(task.out)):
+        options["resume"] = True
     if (allowed := task.device_bytes or most) is not None:
         options["max_memory"] = f"{allowed / 1e9:.6g}"
     words = [*task.words, *as_words(options)]

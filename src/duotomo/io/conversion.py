@@ -392,7 +392,7 @@ def _continued(motion: Motion) -> Motion:
     if not isinstance(motion.transform, DisplacementField):
         return motion
     lattice = motion.transform.grid
-    field_mm = motion.transform.physical(motion.params)["displacement_mm"]
+    field_mm = motion.transform.maps(motion.params)[0].coefficients
     most_mm = field_mm.abs().amax(dim=(1, 2, 3)).tolist()[::-1]
     n_z, n_y, n_x = (
         math.ceil(length / edge) + 1 for length, edge in zip(most_mm, lattice.spacing_mm, strict=True)
