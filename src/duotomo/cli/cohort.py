@@ -158,8 +158,9 @@ def _run(
             "Go on with the same command: what has ended is kept, the rest goes on from its checkpoints."
         )
         raise
-    page = write_cohort_page(out)
+    # The page links to the tables that are there.
     names = write_tables(out)
+    page = write_cohort_page(out)
     counts = Counter(row.status for row in rows)
     talk.say(f"{len(rows)} cases: {', '.join(f'{n} {status}' for status, n in counts.items())}")
     for row in rows:
