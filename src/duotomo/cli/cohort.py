@@ -162,9 +162,8 @@ def _run(
     names = write_tables(out)
     page = write_cohort_page(out)
     counts = Counter(row.status for row in rows)
-    talk.say(
-        f"{len(rows)} case{'s' * (len(rows) != 1)}: {', '.join(f'{n} {status}' for status, n in counts.items())}"
-    )
+    ended = ", ".join(f"{n} {status}" for status, n in counts.items())
+    talk.say(f"{len(rows)} case{'s' * (len(rows) != 1)}: {ended}")
     for row in rows:
         if row.status == "not trusted":
             talk.say(f"Not trusted: {row.case}: {row.reason}")
