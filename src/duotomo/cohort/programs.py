@@ -74,7 +74,10 @@ class ForkServer:
         """End the program, and wait until it is gone."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        self.ended(_ENDED_S)
+        if self.ended(_ENDED_S) is None:
+            # What it answers later must not be taken for the end of another program.
+            self._process.kill()
+            self._process.wait()
 
     def close(self) -> None:
         """End the server."""
