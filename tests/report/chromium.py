@@ -28,7 +28,8 @@ Pixels = NDArray[np.int64]
 def start_browser() -> Any:
     """Return a browser; skip where there is none."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    chromium = next(filter(None, map(shutil.which, names)), None)
     chromedriver = shutil.which("chromedriver")
     if chromium is None or chromedriver is None:
         pytest.skip("Chromium and its driver are not installed (Debian: chromium, chromium-driver)")

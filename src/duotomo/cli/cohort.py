@@ -257,8 +257,7 @@ def _show_survey(talk: Talk, found: Survey) -> None:
 def _workers(found: Survey) -> str:
     if found.allotment is None:
         return " on one worker" if found.planned else ""
-    n, share = found.allotment.n_workers, found.allotment.share_bytes / GB
-    return f" on {n} worker{'s' * (n > 1)} with {share:.3g} GB each"
+    return f" on {found.allotment.words}"
 
 
 def duration(seconds: float) -> str:

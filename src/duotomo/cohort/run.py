@@ -220,11 +220,7 @@ class _Run:
     def _on_this_machine(self, key: str) -> None:
         assert self._allotment is not None
         self._n_workers, restarts = self._allotment.n_workers, 0
-        n, threads = self._n_workers, self._allotment.n_threads
-        self._note(
-            f"{n} worker{'s' * (n > 1)} with {threads} thread{'s' * (threads > 1)} and "
-            f"{self._allotment.share_bytes / 1e9:.3g} GB each"
-        )
+        self._note(self._allotment.words)
         while self._left:
             before = len(self._left)
             try:
