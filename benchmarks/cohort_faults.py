@@ -198,14 +198,21 @@ def run_cohort(
             return int(command.returncode)
 
 
-def attempts(log: Path) -> list[tuple[float, int]]:
-    """Return when each attempt at a case began, and after how many steps."""
-    found: list[tuple[float, int]] = []
+def attempts(log: Path) -> list[tuple[float, int | None]]:
+    """Return when each attempt at a case began, and after how many steps it went on.
+
+    None for one that computed nothing: it was killed before, or found the result whole.
+    """
+    found: list[tuple[float, int | None]] = []
     for line in log.read_text(encoding="utf-8").splitlines():
         if head := re.match(r"--- attempt \d+.*, (\d+-\d+-\d+ \d+:\d+:\d+)$", line):
-            found.append((time.mktime(time.strptime(head[1], "%Y-%m-%d %H:%M:%S")), 0))
-        elif found and (again := re.search(r"Resuming in stage \d+, after (\d+) (steps|starts)", line)):
+            found.append((time.mktime(time.strptime(head[1], "%Y-%m-%d %H:%M:%S")), None))
+        elif not found or found[-1][1] is not None:
+            continue
+        elif again := re.search(r"Resuming in stage \d+, after (\d+) (steps|starts)", line):
             found[-1] = (found[-1][0], int(again[1]) if again[2] == "steps" else 0)
+        elif "Nothing to resume" in line or re.search(r": \d+ steps, objective", line):
+            found[-1] = (found[-1][0], 0)
     return found
 
 
@@ -237,7 +244,7 @@ def judge(rows: tuple[Row, ...], out: Path, single: Path, broken: set[str], faul
         begun = attempts(out / "logs" / f"{row.case}.txt")
         for moment, steps in faults.kept.get(row.case, []):
             # Times in logs have whole seconds.
-            later = [after for when, after in begun if when > moment]
+            later = [after for when, after in begun if when > moment and after is not None]
             if later and later[0] < steps:
                 wrong.append(f"{row.case}: expected to go on after {steps} steps; got {later[0]}")
     left = [path.name for path in out.glob("cases/*/checkpoint.h5")]

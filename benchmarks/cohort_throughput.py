@@ -1,16 +1,18 @@
 """How much sooner a cohort is done than a loop over its cases.
 
     python -m benchmarks.cohort_throughput --out out/throughput --cases 17
+    python -m benchmarks.cohort_throughput --out out/throughput --cases 17 --device cuda --per-gpu 8
 
 The loop is what a user would write: `duotomo joint` for each study, one after the other, with all cores. Then
 `duotomo cohort` computes the same studies with its own workers. Compiled loops are cached before either
-begins.
+begins. The load of the machine before each says what else it was doing.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -41,6 +43,8 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, required=True, help="a folder that is made anew")
     parser.add_argument("--cases", type=int, nargs="+", default=[17], help="of each cohort")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--per-gpu", type=int, default=1, help="cases of the cohort that share a GPU")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     shutil.rmtree(options.out, ignore_errors=True)
@@ -49,16 +53,29 @@ def main() -> None:
         folder = options.out / str(n_cases)
         manifest = write_cohort(folder, n_cases, broken=False, options=OPTIONS)
         studies = sorted(folder.glob("*.h5"))
-        model = ["--transform", "rigid", "--no-uncertainty", "--quiet"]
+        model = ["--transform", "rigid", "--no-uncertainty", "--device", options.device, "--quiet"]
+        where = ["--device", options.device, "--per-gpu", str(options.per_gpu), "--quiet"]
         loop = [
             [*DUOTOMO, "joint", str(study), "--out", str(folder / "loop" / study.stem), *model]
             for study in studies
         ]
         if not rows:
             seconds_of([*DUOTOMO, "joint", str(studies[0]), "--out", str(options.out / "first"), *model])
+        busy = [os.getloadavg()[0]]
         alone = seconds_of(*loop)
-        together = seconds_of([*DUOTOMO, "cohort", str(manifest), "--out", str(folder / "cohort"), "--quiet"])
-        rows.append({"cases": n_cases, "loop_s": alone, "cohort_s": together, "ratio": alone / together})
+        busy.append(os.getloadavg()[0])
+        together = seconds_of([*DUOTOMO, "cohort", str(manifest), "--out", str(folder / "cohort"), *where])
+        rows.append(
+            {
+                "cases": n_cases,
+                "device": options.device,
+                "cores": len(os.sched_getaffinity(0)),
+                "load_before": busy,
+                "loop_s": alone,
+                "cohort_s": together,
+                "ratio": alone / together,
+            }
+        )
         seconds = f"{alone:.1f} s in a loop, {together:.1f} s as a cohort"
         print(f"{n_cases} cases: {seconds}, {alone / together:.2f} times as fast", flush=True)
     if options.json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -9,19 +10,25 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from duotomo.cohort import task as tasks
+from duotomo.cohort.programs import MODULES, ForkServer, ForkServers
 from duotomo.cohort.task import DONE, KILLED, REFUSED, STOPPED, TOO_LARGE, Outcome, Task, run_case
 from duotomo.io.durable import held
 
 
 @pytest.fixture(autouse=True)
-def _program(monkeypatch: pytest.MonkeyPatch) -> None:
+def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(tasks, "PROGRAM", "tests.cohort.fake_command")
+    servers = ForkServers(modules=())
+    monkeypatch.setattr(tasks, "_SERVERS", servers)
+    yield
+    servers.close()
 
 
 def task_of(folder: Path, how: str) -> Task:
@@ -35,6 +42,8 @@ def task_of(folder: Path, how: str) -> Task:
         thumbnail=str(folder / "a.png"),
         session=str(folder / "session"),
         key="key",
+        begun=str(folder / "begun"),
+        digest="1",
         n_threads=1,
         n_retries=1,
         patience_s=0.3,
@@ -45,7 +54,66 @@ def test_a_case_ends_as_its_command_does(tmp_path: Path) -> None:
     ended = run_case(task_of(tmp_path, "well"))
     assert (ended.code, ended.error, ended.attempts) == (DONE, "", 1)
     words = json.loads((tmp_path / "out" / "words.json").read_text())
-    assert words[2:] == ["--out", str(tmp_path / "out"), "--resume", "--json", "--threads", "1"]
+    assert words[2:] == ["--out", str(tmp_path / "out"), "--json", "--threads", "1", "--resume"]
+
+
+def test_what_other_scans_or_options_left_is_not_gone_on_with(tmp_path: Path) -> None:
+    task, kept = task_of(tmp_path, "well"), tmp_path / "out" / "checkpoint.h5"
+    words = tmp_path / "out" / "words.json"
+
+    def resumed(digest: str, *, checkpoint: bool) -> bool:
+        if checkpoint:
+            kept.write_text("state")
+        assert run_case(replace(task, digest=digest)).code == DONE
+        return "--resume" in json.loads(words.read_text())
+
+    assert resumed("1", checkpoint=False)
+    assert resumed("1", checkpoint=True)
+    # Its checkpoint is removed: the command would refuse to begin beside it.
+    assert not resumed("2", checkpoint=True)
+    # The result in the folder may still be that of the first.
+    assert not resumed("2", checkpoint=False)
+    assert resumed("2", checkpoint=True)
+    Path(task.begun).unlink()
+    assert resumed("3", checkpoint=False)
+
+
+def test_cases_are_forks_of_one_process_and_know_nothing_of_each_other(tmp_path: Path) -> None:
+    task = task_of(tmp_path, "well")
+    assert run_case(task).code == DONE
+    (before,) = tasks._SERVERS._idle
+    assert run_case(task).code == DONE
+    assert tasks._SERVERS._idle == [before]
+    assert before.pid != before._process.pid
+    # One that is gone is replaced, and so is one of another number of threads.
+    before._process.kill()
+    before._process.wait()
+    assert run_case(task).code == DONE
+    (other,) = tasks._SERVERS._idle
+    assert other is not before
+    assert run_case(replace(task, n_threads=2)).code == DONE
+    assert [server.n_threads for server in tasks._SERVERS._idle] == [1, 2]
+    tasks._SERVERS.close()
+    assert not other.is_there
+
+
+def test_modules_that_are_imported_first_are_there() -> None:
+    for name in MODULES:
+        assert importlib.util.find_spec(name), name
+
+
+def test_a_fork_has_what_its_process_has_imported(tmp_path: Path) -> None:
+    said = tmp_path / "said.txt"
+    with said.open("wb") as file:
+        server = ForkServer(1, file, modules=["graphlib", "no.such.module"])
+        try:
+            assert server.begin("tests.cohort.says_modules", ["graphlib", "json"], file, file) is None
+            assert server.ended(30.0) == 7
+        finally:
+            server.close()
+    assert said.read_text() == "graphlib 1 2\n"
+    with said.open("ab") as file:
+        assert server.begin("tests.cohort.says_modules", [], file, file) == -signal.SIGKILL
 
 
 def test_what_a_command_refuses_is_said(tmp_path: Path) -> None:
@@ -98,7 +166,8 @@ def test_another_writer_is_waited_for_but_not_for_ever(tmp_path: Path) -> None:
 def test_a_command_dies_with_the_worker_that_is_killed(tmp_path: Path) -> None:
     task = task_of(tmp_path, "long")
     source = (
-        f"import duotomo.cohort.task as t\nt.PROGRAM = 'tests.cohort.fake_command'\nt.run_case(t.{task!r})\n"
+        f"import duotomo.cohort.task as t\nt.PROGRAM = 'tests.cohort.fake_command'\n"
+        f"t._SERVERS = t.ForkServers(modules=())\nt.run_case(t.{task!r})\n"
     )
     worker = subprocess.Popen([sys.executable, "-c", source])
     pid = int(_written(tmp_path / "out" / "checkpoint.h5"))

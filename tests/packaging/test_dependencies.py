@@ -21,7 +21,7 @@ OPTIONAL = {
     "triton": "a GPU's PyTorch brings it",
     "pylops": "the extra peers",
     "cuda": "the extra gpu",
-    **dict.fromkeys(("dask", "distributed", "pyarrow"), "the extra cluster"),
+    **dict.fromkeys(("bokeh", "dask", "distributed", "pyarrow"), "the extra cluster"),
 }
 """Modules that the package does without, and says so where they are missing."""
 
@@ -54,7 +54,9 @@ def imported(path: Path) -> Iterator[str]:
                 # Not every text is a module's name.
                 texts = (str(word.value) for word in node.args if isinstance(word, ast.Constant))
                 if function in NAMES_A_MODULE:
-                    yield from (text for text in texts if text.partition(".")[0] in DISTRIBUTIONS)
+                    yield from (
+                        text for text in texts if text.partition(".")[0] in {*DISTRIBUTIONS, *OPTIONAL}
+                    )
 
 
 def third_party() -> dict[str, set[str]]:

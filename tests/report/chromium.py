@@ -28,7 +28,8 @@ Pixels = NDArray[np.int64]
 def start_browser() -> Any:
     """Return a browser; skip where there is none."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    chromium = next(filter(None, map(shutil.which, names)), None)
     chromedriver = shutil.which("chromedriver")
     if chromium is None or chromedriver is None:
         pytest.skip("Chromium and its driver are not installed (Debian: chromium, chromium-driver)")
@@ -57,8 +58,15 @@ class Page:
     """A page that is open: what it shows, and what a reader does."""
 
     def __init__(
-        self, driver: Any, path: Path, *, size: tuple[int, int] = (WIDTH, HEIGHT), touch: bool = False
+        self,
+        driver: Any,
+        path: Path,
+        *,
+        size: tuple[int, int] = (WIDTH, HEIGHT),
+        touch: bool = False,
+        ready: str = "#viewer[data-ready]",
     ) -> None:
+        """ready: what is found once the page can be used."""
         self.driver = driver
         screen = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": touch}
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
@@ -66,7 +74,7 @@ class Page:
         for kind in ("browser", "performance"):
             driver.get_log(kind)
         driver.get(path.as_uri())
-        self.until(lambda: bool(self.script("return document.querySelector('#viewer[data-ready]')")))
+        self.until(lambda: bool(self.script("return document.querySelector(arguments[0])", ready)))
 
     def script(self, code: str, *arguments: Any) -> Any:
         return self.driver.execute_script(code, *arguments)

@@ -8,16 +8,12 @@ from typing import Any
 import pytest
 
 from duotomo.report.page import write_page
+from tests.report.axe import faults
 from tests.report.chromium import PANELS, Page
 from tests.report.page_changes import change
 from tests.report.page_results import LANDMARK, MOVED, body, result, save, spline, sure
 
-AXE = Path(__file__).parents[2] / "viewer" / "node_modules" / "axe-core" / "axe.min.js"
 PHONE = (390, 844)
-RUN = (
-    "axe.run().then((found) => arguments[0]([found.passes.length, "
-    "found.violations.map((one) => [one.impact, one.id, one.nodes.map((node) => node.html)])]))"
-)
 SHOWN = (
     "return [...document.querySelectorAll('.panel')]"
     ".filter((one) => getComputedStyle(one).visibility === 'visible').map((one) => one.dataset.role)"
@@ -38,16 +34,6 @@ def press(page: Page, *keys: str) -> None:
     """Press keys as a keyboard does: the element that has the focus gets them first."""
     page.driver.switch_to.active_element.send_keys(*keys)
     page.settle()
-
-
-def faults(page: Page) -> list[Any]:
-    """Return what axe-core finds to be wrong."""
-    if not AXE.is_file():
-        pytest.skip("axe-core is not installed (npm ci, in viewer/)")
-    page.script(AXE.read_text(encoding="utf-8"))
-    passed, found = page.driver.execute_async_script(RUN)
-    assert passed > 15
-    return list(found)
 
 
 def test_axe_finds_no_fault(driver: Any, path: Path) -> None:

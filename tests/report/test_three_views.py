@@ -17,9 +17,12 @@ from duotomo.report.three_views import draw_three_views
 GRID = VolumeGrid.on_detector((6, 10, 14), (2.0, 1.0, 1.0))
 
 
+MIDDLE_MM = GRID.center_mm[::-1]
+
+
 def picture(path: Path, volume: torch.Tensor, *others: torch.Tensor) -> np.ndarray:
     columns = {"first": volume} | {f"other {n}": other for n, other in enumerate(others)}
-    three_views(path, columns=columns, grid=GRID, unit="1/mm")
+    three_views(path, columns=columns, grid=GRID, unit="1/mm", at_mm=MIDDLE_MM)
     with Image.open(path) as image:
         assert image.format == "PNG"
         return np.asarray(image.convert("RGB"), dtype=float)
@@ -90,3 +93,17 @@ def test_no_columns_are_refused(tmp_path: Path) -> None:
 def test_reversed_axes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ShapeError, match=r"three_views: expected truth \(z, y, x\) = .*Axes reversed\?"):
         three_views(tmp_path / "a.png", columns={"truth": torch.zeros(14, 10, 6)}, grid=GRID, unit="1/mm")
+
+
+def test_slices_go_through_the_body_wherever_it_lies_in_the_grid() -> None:
+    volume = torch.zeros(GRID.shape)
+    volume[1:3, 0:2, 10:13] = 1.0
+    figure = draw_three_views(columns={"a": volume}, grid=GRID, unit="1/mm")
+    assert [float(axes.images[0].get_array().max()) for axes in figure.axes[:3]] == [1.0] * 3
+    assert [axes.get_title().split("\n")[-1] for axes in figure.axes[:3]] == [
+        "z = 5.0 mm",
+        "y = 1.5 mm",
+        "x = 4.5 mm",
+    ]
+    with pytest.raises(DuotomoError, match="three_views: expected at_mm"):
+        draw_three_views(columns={"a": volume}, grid=GRID, unit="1/mm", at_mm=(0.0, 0.0, 99.0))

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from duotomo.report.page import write_page
+from duotomo.report.page_window import inside_breast
 from tests.report.chromium import PANELS, WIDTH, Page, Pixels, expected_pixel, to_slice
-from tests.report.page_results import LANDMARK, MOVED, result, save, spline, sure
+from tests.report.page_results import GRID, LANDMARK, MOVED, body, result, save, spline, sure
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
@@ -78,6 +79,18 @@ def test_pictures_share_slice_and_crosshair(compared: Page) -> None:
     compared.settle()
     slices = {compared.data(role, "slice") for role in PANELS}
     assert slices == {"5"}
+
+
+def test_the_page_begins_in_the_middle_of_the_breast(driver: Any, tmp_path: Path) -> None:
+    volume = body(LANDMARK)
+    volume[:, :, : GRID.shape[2] // 2] = 0
+    inside = np.argwhere(inside_breast(volume.numpy(), GRID))
+    z, y, x = ((inside.min(axis=0) + inside.max(axis=0)) / 2).tolist()
+    page = Page(driver, write_page(save(tmp_path, result(compared=False, volume=volume))))
+    assert x > GRID.shape[2] / 2 + 3
+    at = [float(part) for part in page.data("reference", "crosshair").split()]
+    assert at == pytest.approx(expected_pixel(page, "reference", (z, y, x)), abs=1)
+    assert float(page.data("reference", "slice")) == pytest.approx(z, abs=0.6)
 
 
 def test_blink_shows_the_other_visit_in_the_same_place(compared: Page) -> None:

@@ -76,7 +76,9 @@ export function drawColourBar(pen: CanvasRenderingContext2D, view: View2D, { sto
   pen.textBaseline = 'top'
   const middle = (low + high) / 2
   const far = Math.max(Math.abs(low), Math.abs(high))
-  const ticks = width > 80 * dot ? [low, middle, high] : [low, high]
+  const widest = Math.max(...[low, middle, high].map((value) => pen.measureText(short(value, far)).width))
+  // Three numbers where they do not touch.
+  const ticks = width / 2 > (middle === 0 ? 0.5 : 1) * widest + 6 * dot ? [low, middle, high] : [low, high]
   for (const value of ticks) {
     pen.textAlign = 'center'
     write(pen, short(value, far), x + ((value - low) / (high - low)) * width, y + height + 2 * dot)
@@ -86,8 +88,9 @@ export function drawColourBar(pen: CanvasRenderingContext2D, view: View2D, { sto
   write(pen, unit, x + width, y - 2 * dot)
 }
 
-/** A number on a scale that reaches so far, with three digits of it. */
+/** A number on a scale that reaches so far, with three digits of it; zero has none. */
 export function short(value: number, far: number): string {
+  if (value === 0) return '0'
   const digits = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(far || 1))))
   return value.toFixed(digits).replace(/^-/, '\u2212').replace(/^\u2212(0(\.0*)?)$/, '$1')
 }

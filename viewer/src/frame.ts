@@ -36,6 +36,21 @@ export function voxelOf({ shape, spacing, first }: Lattice, mm: Vec3): number {
   return (k * shape[1] + j) * shape[0] + i
 }
 
+/** The middle of the box about the voxels that a mask has, mm; of all voxels, where it has none. */
+export function middleOf({ shape, spacing, first }: Lattice, mask: ArrayLike<number>): Vec3 {
+  const low: Vec3 = [...shape]
+  const high: Vec3 = [-1, -1, -1]
+  const at: Vec3 = [0, 0, 0]
+  for (let n = 0; n < mask.length; n++) {
+    if (mask[n]) for (let axis = 0; axis < 3; axis++) {
+      low[axis] = Math.min(low[axis], at[axis])
+      high[axis] = Math.max(high[axis], at[axis])
+    }
+    for (let axis = 0; axis < 3 && ++at[axis] === shape[axis]; axis++) at[axis] = 0
+  }
+  return shape.map((count, axis) => first[axis] + (high[axis] < 0 ? (count - 1) / 2 : (low[axis] + high[axis]) / 2) * spacing[axis]) as Vec3
+}
+
 /** The picture's own frame: mm to the right, upwards and towards the eye, from the middle of the volume. */
 export class Frame {
   readonly axes: [Along, Along, Along]

@@ -3,7 +3,7 @@
 import { Arranged } from './arranged'
 import { listed } from './change'
 import type { Deformation, PageData, Picture } from './data'
-import { Frame } from './frame'
+import { Frame, middleOf } from './frame'
 import { drawLayers } from './layers'
 import { DIVERGING, GREY, Panel } from './panel'
 import { readout } from './readout'
@@ -32,10 +32,11 @@ export class Viewer {
   constructor(readonly data: PageData) {
     const [low, high] = data.window
     const frame = new Frame(data.lattice, 'above', data.turn)
+    const middle = middleOf(data.lattice, data.inside)
     this.start = {
       first: data.reference,
       second: data.prior,
-      point: frame.onSlice(frame.toMachine([0, 0, 0]), Math.floor(frame.shape[2] / 2)),
+      point: frame.onSlice(middle, frame.sliceOf(middle)),
       view: 'above',
       turn: data.turn,
       slab: 0,

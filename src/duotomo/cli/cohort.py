@@ -158,11 +158,15 @@ def _run(
             "Go on with the same command: what has ended is kept, the rest goes on from its checkpoints."
         )
         raise
-    page = write_cohort_page(out)
+    # The page links to the tables that are there.
     names = write_tables(out)
+    page = write_cohort_page(out)
     counts = Counter(row.status for row in rows)
-    talk.say(f"{len(rows)} cases: {', '.join(f'{n} {status}' for status, n in counts.items())}")
+    ended = ", ".join(f"{n} {status}" for status, n in counts.items())
+    talk.say(f"{len(rows)} case{'s' * (len(rows) != 1)}: {ended}")
     for row in rows:
+        if row.status == "not trusted":
+            talk.say(f"Not trusted: {row.case}: {row.reason}")
         if row.status == "failed":
             # Even with --quiet: nobody should miss it.
             typer.echo(f"Failed: {row.case}: {row.reason}", err=True)
@@ -253,8 +257,7 @@ def _show_survey(talk: Talk, found: Survey) -> None:
 def _workers(found: Survey) -> str:
     if found.allotment is None:
         return " on one worker" if found.planned else ""
-    n, share = found.allotment.n_workers, found.allotment.share_bytes / GB
-    return f" on {n} worker{'s' * (n > 1)} with {share:.3g} GB each"
+    return f" on {found.allotment.words}"
 
 
 def duration(seconds: float) -> str:

@@ -17,15 +17,20 @@ import sys
 _SET_PARENT_DEATH_SIGNAL = 1
 
 
-def main() -> None:
-    """Run the module that the command line names, as `python -m` does."""
-    parent, module, *words = sys.argv[1:]
+def die_with(parent: int) -> None:
+    """Let this process be killed when its parent ends; end it if that has happened."""
     # Linux alone has it; elsewhere the lock of the folder still keeps a second writer out.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != int(parent):
+    if os.getppid() != parent:
         # It died before that was set.
         os._exit(1)
+
+
+def main() -> None:
+    """Run the module that the command line names, as `python -m` does."""
+    parent, module, *words = sys.argv[1:]
+    die_with(int(parent))
     sys.argv = [module, *words]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

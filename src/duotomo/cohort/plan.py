@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -170,17 +172,20 @@ def plan_cases(
 
 
 def _check_options(planned: Sequence[Planned], known: Mapping[str, Sequence[str]]) -> None:
-    problems = []
+    first: dict[tuple[str, str], str] = {}
+    count: Counter[tuple[str, str]] = Counter()
     for one in planned:
         command = one.case.command.value
-        wrong = sorted({*one.options} - ({*known[command]} - {*MANAGED}))
-        problems += [
-            f"{one.case.place}, column {name}: expected case, current, prior, visit_3, ..., command, or an "
-            f"option of duotomo {command}; got none of them"
-            for name in wrong
-        ]
+        for name in sorted({*one.options} - ({*known[command]} - {*MANAGED})):
+            first.setdefault((command, name), one.case.place)
+            count[command, name] += 1
+    problems = [
+        f"{place}{f' and {count[key] - 1} more' if count[key] > 1 else ''}, column {key[1]}: expected case, "
+        f"current, prior, visit_3, ..., command, or an option of duotomo {key[0]}; got none of them"
+        for key, place in first.items()
+    ]
     if problems:
-        raise refusal("cohort", "the cohort", list(dict.fromkeys(problems)))
+        raise refusal("cohort", "the cohort", problems)
 
 
 def _plan(planned: Planned, out: Path, planner: Planner) -> Planned:
@@ -198,9 +203,7 @@ def _plan(planned: Planned, out: Path, planner: Planner) -> Planned:
     if "error" in said:
         option = said.get("option")
         # A value that is wrong on the shell is wrong in the file of options, too.
-        column = next(
-            (name for name in planned.options if name == option or f"'--{name}'" in said["error"]), ""
-        )
+        column = next((name for name in planned.options if name == option or _names(said["error"], name)), "")
         where = f"{case.place}, column {column}" if column else case.place
         return _failed(planned, f"{where}: {without_paths(str(said['error']), case)}")
     return Planned(
@@ -209,6 +212,10 @@ def _plan(planned: Planned, out: Path, planner: Planner) -> Planned:
         memory_bytes=int(said["memory_bytes"]) + PROGRAM_BYTES,
         work=float(said["work"]),
     )
+
+
+def _names(error: str, option: str) -> bool:
+    return re.search(rf"--{re.escape(option.replace('_', '-'))}(?![\w-])", error) is not None
 
 
 def _failed(planned: Planned, problem: str) -> Planned:

@@ -100,6 +100,18 @@ class Allotment:
     device_bytes: int | None = None
     gpus: tuple[int, ...] = ()
 
+    @property
+    def words(self) -> str:
+        """What a person reads.
+
+        >>> Allotment(n_workers=2, n_threads=1, share_bytes=4 * 10**9, device_bytes=10**9).words
+        '2 workers with 1 thread and 4 GB each, and 1 GB of a GPU'
+        """
+        n, threads = self.n_workers, self.n_threads
+        share = f"{threads} thread{'s' * (threads > 1)} and {self.share_bytes / GB:.3g} GB each"
+        gpu = "" if self.device_bytes is None else f", and {self.device_bytes / GB:.3g} GB of a GPU"
+        return f"{n} worker{'s' * (n > 1)} with {share}{gpu}"
+
 
 def allot(needs: Iterable[int], resources: Resources) -> Allotment:
     """Return what each worker gets, such that the largest case fits if any of them alone does.

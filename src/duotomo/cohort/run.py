@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from duotomo.cohort.begun import begun_file, begun_with
 from duotomo.cohort.case import Case, Value
 from duotomo.cohort.dask_client import (
     SchedulerLostError,
@@ -219,11 +220,7 @@ class _Run:
     def _on_this_machine(self, key: str) -> None:
         assert self._allotment is not None
         self._n_workers, restarts = self._allotment.n_workers, 0
-        n, threads = self._n_workers, self._allotment.n_threads
-        self._note(
-            f"{n} worker{'s' * (n > 1)} with {threads} thread{'s' * (threads > 1)} and "
-            f"{self._allotment.share_bytes / 1e9:.3g} GB each"
-        )
+        self._note(self._allotment.words)
         while self._left:
             before = len(self._left)
             try:
@@ -250,6 +247,8 @@ class _Run:
                 thumbnail=str(thumbnail_of(self._out, name).resolve()),
                 session=str((self._out / SESSION).resolve()),
                 key=key,
+                begun=str(begun_file(self._out, name).resolve()),
+                digest=begun_with(self._made_of[name]),
                 n_threads=(resources.n_threads or 1) if given is None else given.n_threads,
                 device_bytes=None if given is None else given.device_bytes,
                 n_retries=resources.n_retries,

@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -17,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from duotomo.cohort.begun import goes_on
 from duotomo.cohort.folder import CHECKPOINT
+from duotomo.cohort.programs import ForkServer, ForkServers
 from duotomo.cohort.thumbnail import draw_thumbnail
 from duotomo.cohort.words import as_words
 from duotomo.io.durable import locked
@@ -33,6 +33,9 @@ stopped because it took more memory than its share."""
 PROGRAM = "duotomo"
 """The module whose command a case is."""
 
+_SERVERS = ForkServers()
+"""Of this worker, which is a process: Dask has no other place for what tasks share."""
+
 POLL_S = 0.2
 _MOST_TEXT = 10_000
 
@@ -42,9 +45,10 @@ class Task:
     """What a worker has to know of a case: all of it paths and numbers.
 
     words: of the command line, without what the worker adds. session: a file that holds `key` while somebody
-    waits. n_threads: for the computation. device_bytes: of a GPU's memory; on the CPU, the worker's own limit
-    counts. n_retries: after the process was killed. patience_s: how long another writer to the folder, such
-    as one that a lost worker left, is waited for.
+    waits. begun, digest: as `duotomo.cohort.begun.goes_on` takes them. n_threads: for the computation.
+    device_bytes: of a GPU's memory; on the CPU, the worker's own limit counts. n_retries: after the process
+    was killed. patience_s: how long another writer to the folder, such as one that a lost worker left, is
+    waited for.
     """
 
     name: str
@@ -54,6 +58,8 @@ class Task:
     thumbnail: str
     session: str
     key: str
+    begun: str
+    digest: str
     n_threads: int
     device_bytes: int | None = None
     n_retries: int = 3
@@ -124,51 +130,44 @@ def _wait_for(task: Task) -> bool:
 def _attempt(task: Task, number: int) -> tuple[int, str]:
     """Return the exit code of one process, and what it says is wrong."""
     most = share_bytes()
-    options: dict[str, str | int | bool] = {"out": task.out, "resume": True, "json": True}
-    options["threads"] = task.n_threads
+    options: dict[str, str | int | bool] = {"out": task.out, "json": True, "threads": task.n_threads}
+    if goes_on(Path(task.begun), task.digest, Path(task.out)):
+        options["resume"] = True
     if (allowed := task.device_bytes or most) is not None:
         options["max_memory"] = f"{allowed / 1e9:.6g}"
     words = [*task.words, *as_words(options)]
-    command = [sys.executable, "-m", "duotomo.cohort.child", str(os.getpid()), PROGRAM, *words]
     with tempfile.TemporaryFile() as said, _log(task.log) as log:
         again = " from its checkpoint" if (Path(task.out) / CHECKPOINT).exists() else ""
         log.write(f"--- attempt {number}{again}, {time.strftime('%Y-%m-%d %H:%M:%S')}\n".encode())
         log.flush()
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=log, env=_environment(task.n_threads)
-        )
-        try:
-            code = _ended(process, task, most)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        with _SERVERS.one(task.n_threads, log) as server:
+            code = _run(server, words, said, log, task, most)
         said.seek(0)
         text = said.read().decode("utf-8", "replace")
     return code, _error_in(text) if code >= 0 else _too_large(most) if code == TOO_LARGE else ""
 
 
-def _ended(process: subprocess.Popen[bytes], task: Task, most: int | None) -> int:
-    """Return the exit code of a process, or why it was stopped."""
-    while True:
-        try:
-            return process.wait(timeout=POLL_S)
-        except subprocess.TimeoutExpired:
-            if not _wanted(task):
+def _run(
+    server: ForkServer, words: list[str], said: IO[bytes], log: IO[bytes], task: Task, most: int | None
+) -> int:
+    """Return the exit code of a command, or why it was stopped."""
+    code = server.begin(PROGRAM, words, said, log)
+    try:
+        while code is None:
+            code = server.ended(POLL_S)
+            if code is None and not _wanted(task):
                 return STOPPED
-            if most is not None and _resident_bytes(process.pid) > most:
+            if code is None and most is not None and _resident_bytes(server.pid) > most:
                 return TOO_LARGE
+        return code
+    finally:
+        if code is None:
+            server.kill()
 
 
 def _log(path: str) -> IO[bytes]:
     descriptor = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
     return os.fdopen(descriptor, "ab")
-
-
-def _environment(n_threads: int) -> dict[str, str]:
-    libraries = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    waiting = {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive")}
-    return {**os.environ, **waiting, **dict.fromkeys(libraries, str(n_threads))}
 
 
 def share_bytes() -> int | None:

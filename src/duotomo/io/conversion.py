@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ from duotomo.io.scan_hdf5 import write_scan
 from duotomo.io.scan_options import ScanOptions, Values
 from duotomo.io.study_file import read_study
 from duotomo.io.volume_file import read_volume, write_volume
-from duotomo.transforms import Motion, invert
+from duotomo.transforms import DisplacementField, Motion, invert
 from duotomo.transforms.inversion import InverseStatus
 
 _WHERE = "convert"
@@ -364,6 +365,7 @@ def _inverted(motion: Motion, grid: VolumeGrid | None, task: _Task) -> Motion:
             f"that the transform leads to as `grid_from`."
         )
     grid = grid if task.grid is not None else vector_grid(motion, grid)
+    motion = _continued(motion)
     with warnings.catch_warnings():
         # Folding is said below.
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -380,6 +382,29 @@ def _inverted(motion: Motion, grid: VolumeGrid | None, task: _Task) -> Motion:
         f"between them, where it is linear"
     )
     return found.motion
+
+
+def _continued(motion: Motion) -> Motion:
+    """Return displacements that go on beyond their lattice as at its border, as far as the largest reaches.
+
+    There a file says nothing, and a jump to none would have no inverse.
+    """
+    if not isinstance(motion.transform, DisplacementField):
+        return motion
+    lattice = motion.transform.grid
+    field_mm = motion.transform.maps(motion.params)[0].coefficients
+    most_mm = field_mm.abs().amax(dim=(1, 2, 3)).tolist()[::-1]
+    n_z, n_y, n_x = (
+        math.ceil(length / edge) + 1 for length, edge in zip(most_mm, lattice.spacing_mm, strict=True)
+    )
+    wider_mm = torch.nn.functional.pad(field_mm[None], (n_x, n_x, n_y, n_y, n_z, n_z), mode="replicate")[0]
+    wider = VolumeGrid(
+        shape=(lattice.shape[0] + 2 * n_z, lattice.shape[1] + 2 * n_y, lattice.shape[2] + 2 * n_x),
+        spacing_mm=lattice.spacing_mm,
+        center_mm=lattice.center_mm,
+    )
+    field = DisplacementField(wider)
+    return Motion(field, field.params(displacement_mm=wider_mm))
 
 
 def _between(motion: Motion, inverse: Motion, grid: VolumeGrid) -> float:

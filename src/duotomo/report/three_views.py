@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError, check_tensor
 from duotomo.geometry import VolumeGrid
+from duotomo.methods.centroid import centroid
 from duotomo.report.arrays import AXES, window_of
 from duotomo.report.style import DIVERGING, GREY
 from duotomo.report.views import THREE, View, cut_volume, draw_plane, voxel_at, voxel_center_mm
@@ -36,8 +37,9 @@ def three_views(
     grid: VolumeGrid,
     unit: str,
     unseen: torch.Tensor | None = None,
+    at_mm: Sequence[float] | None = None,
 ) -> None:
-    """Write a PNG with the slices through the grid's middle at fixed z, y and x, one column per volume.
+    """Write a PNG with slices at fixed z, y and x, one column per volume.
 
     All pictures have one scale and boxes of one size. All volumes share the grey window of the first. Where
     there is more than one, a last column shows `last - first`, in colours centred on zero.
@@ -54,17 +56,26 @@ def three_views(
         Of the values, such as "1/mm".
     unseen : torch.Tensor, optional
         Where one of the volumes has no data, (z, y, x), bool: the difference is hatched there.
+    at_mm : sequence of float, optional
+        A point (x, y, z) that the slices go through. Unless given, the centroid of the first volume: a grid
+        may be much larger than the breast.
 
     Raises
     ------
     DuotomoError
-        If there is no volume, or one of another shape.
+        If there is no volume, or one of another shape, or the point lies outside the grid.
     """
-    draw_three_views(columns=columns, grid=grid, unit=unit, unseen=unseen).savefig(path, format="png")
+    figure = draw_three_views(columns=columns, grid=grid, unit=unit, unseen=unseen, at_mm=at_mm)
+    figure.savefig(path, format="png")
 
 
 def draw_three_views(
-    *, columns: Mapping[str, torch.Tensor], grid: VolumeGrid, unit: str, unseen: torch.Tensor | None = None
+    *,
+    columns: Mapping[str, torch.Tensor],
+    grid: VolumeGrid,
+    unit: str,
+    unseen: torch.Tensor | None = None,
+    at_mm: Sequence[float] | None = None,
 ) -> Figure:
     """Return the figure that `three_views` writes.
 
@@ -103,7 +114,8 @@ def draw_three_views(
         shares = [length / page_mm[i % 2] for i, length in enumerate(lengths_mm)]
         return figure.add_axes((shares[0], shares[1], shares[2], shares[3]))
 
-    voxel = voxel_at("three_views", grid, None)
+    voxel = _centroid(next(iter(columns.values())), grid) if at_mm is None else None
+    voxel = voxel or voxel_at("three_views", grid, at_mm)
     middle_mm = voxel_center_mm(grid, voxel)
     images: list[AxesImage] = []
     for column, (title, (volume, colours, window)) in enumerate(panels.items()):
@@ -123,6 +135,15 @@ def draw_three_views(
         drawn.set_label(f"{what}, {unit}", fontsize=9)
         bar.tick_params(labelsize=8)
     return figure
+
+
+def _centroid(volume: torch.Tensor, grid: VolumeGrid) -> tuple[int, int, int] | None:
+    """Return the voxel (z, y, x) in the middle of what attenuates, None where nothing does."""
+    found = centroid(volume)
+    if found is None:
+        return None
+    z, y, x = (min(int(at), n - 1) for at, n in zip(found, grid.shape, strict=True))
+    return z, y, x
 
 
 def _panels(

@@ -12,10 +12,17 @@ import pytest
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.io import FileError, convert, read_displacement, read_transform, write_transform
+from duotomo.io import (
+    FileError,
+    convert,
+    read_displacement,
+    read_transform,
+    write_displacement,
+    write_transform,
+)
 from duotomo.io.dicom import read_registration, write_deformable_registration, write_spatial_registration
 from duotomo.io.displacement import MOST_VECTORS, vector_grid
-from duotomo.transforms import BSpline, Motion, Rigid, invert
+from duotomo.transforms import BSpline, DisplacementField, Motion, Rigid, invert
 from tests.cases.transforms import centers_mm
 
 GRID = VolumeGrid.on_detector((10, 12, 14), (3.0, 2.5, 2.0), gap_mm=5.0)
@@ -171,6 +178,15 @@ def test_a_deformable_registration_is_turned_round_with_its_error(tmp_path: Path
     inside = points()[(points() > points().amin(0) + 5).all(1) & (points() < points().amax(0) - 5).all(1)]
     there = read_displacement(tmp_path / "there.mha")
     assert float((there.points(inside) - motion.points(inside)).norm(dim=-1).max()) < 0.02
+
+
+def test_displacements_that_end_with_their_lattice_have_an_inverse_up_to_its_border(tmp_path: Path) -> None:
+    field, shift_mm = DisplacementField(GRID), torch.tensor([6.0, -3.0, 1.0], dtype=torch.float64)
+    wide_mm = shift_mm[:, None, None, None].expand(3, *GRID.shape)
+    write_displacement(tmp_path / "a.mha", Motion(field, field.params(displacement_mm=wide_mm)), GRID)
+    convert(tmp_path / "a.mha", tmp_path / "b.mha", inverse=True)
+    found = read_displacement(tmp_path / "b.mha").physical()["displacement_mm"]
+    assert float((found + shift_mm[:, None, None, None]).abs().max()) < 1e-5
 
 
 def test_an_inverse_says_where_there_is_none(tmp_path: Path) -> None:
