@@ -23,7 +23,7 @@ LATTICE_MM = 8.0
 MARGIN_MM = 24.0
 """Of the lattices around the breast: where it is air, displacements level off."""
 
-ROLL_DEG, THICKNESS = 5.0, 0.02
+ROLL_DEG, THICKNESS = 2.5, 0.02
 """How far modes reach that a scan's header tells nearly: rolls, and thicknesses as a share."""
 
 SHIFT_MM, LEAN_DEG, RADIUS = 15.0, 12.0, 0.15
