@@ -32,7 +32,7 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 def compiled(function: Callable[..., None]) -> Any:
     """Return a function that is compiled when it is first called, without the interpreter's lock."""
-    loops: Any = njit(error_model="numpy", nogil=True)(function)
+    loops: Any = njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True)(function)
     loops._cache = _Kept(function)
     return loops
 

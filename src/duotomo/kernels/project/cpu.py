@@ -17,6 +17,7 @@ import torch
 from numba import njit
 
 from duotomo.kernels.compiled import compiled
+from duotomo.kernels.inner import inner
 from duotomo.kernels.project.footprint import COLUMNS, ROWS, Bands, Lengths
 from duotomo.kernels.project.lanes import LANES, TILE, combine, turn
 from duotomo.kernels.threads import share
@@ -80,7 +81,7 @@ def _cover(low, high, tiny, zero, one, half):
     return (b - a) * (b + a) * (half / sweep) + max(past + one - sweep, zero)
 
 
-@njit(error_model="numpy", fastmath={"contract", "nsz"})
+@partial(inner, fastmath=("contract", "nsz"))
 def _band(line, transposed, start, first, weights, before):
     """Fill one axis' band: `first[r]`, and `weights[t, r]` for target `start + r`, sample `first[r] + t`.
 

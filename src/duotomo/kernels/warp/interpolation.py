@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
+from duotomo.kernels.inner import inner
 from duotomo.kernels.warp.corners import LANES, read_corners
 from duotomo.kernels.warp.rows import spline_weights
 
@@ -52,7 +53,7 @@ def is_far(at, n):
     return not (at > type(at)(-2.5) and at < type(at)(n + 1.5))
 
 
-@njit
+@inner
 def _read(volume, z_at, y_at, x_at, cubic):
     """Return the value of the volume at a place, with a test for each voxel."""
     n_z, n_y, n_x = volume.shape
@@ -81,7 +82,7 @@ def _read(volume, z_at, y_at, x_at, cubic):
     return total
 
 
-@njit
+@inner
 def _read_slopes(volume, z_at, y_at, x_at, cubic):
     """Return the slopes of the volume at a place, along z, y and x."""
     n_z, n_y, n_x = volume.shape
@@ -115,7 +116,7 @@ def _read_slopes(volume, z_at, y_at, x_at, cubic):
     return s_z, s_y, s_x
 
 
-@njit
+@inner
 def read_row(volume, places, cubic, out):
     """Write the values of the volume at places, (3, x), to out, (x,); x a multiple of LANES."""
     if cubic or volume.shape[2] < 2:
@@ -134,7 +135,7 @@ def read_row(volume, places, cubic, out):
             out[start + i] = low + t[0, i] * (high - low)
 
 
-@njit
+@inner
 def read_slopes_row(volume, places, cubic, out):
     """Write the slopes of the volume at places, (3, x), to out, (3, x); x a multiple of LANES."""
     if cubic or volume.shape[2] < 2:

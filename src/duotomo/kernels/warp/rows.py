@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
+from duotomo.kernels.inner import inner
 from duotomo.kernels.warp.point_map import PAD
 
 
@@ -71,7 +72,7 @@ def apply_matrix(matrix, p, out):
             out[c, x] = a * p[0, x] + b * p[1, x] + d * p[2, x] + e
 
 
-@njit
+@inner
 def contract_rows(packed, row, z_at, y_at, contracted):
     """Sum the lattice over z and y, with the weights of a place: contracted, (3, n_x).
 
@@ -94,7 +95,7 @@ def contract_rows(packed, row, z_at, y_at, contracted):
                     target[x] += weight * line[x]
 
 
-@njit
+@inner
 def aligned_row(packed, row, at, first, weights, contracted, out):
     """Write the displacements of a row that runs along the lattice to out; at and out are (3, x)."""
     contract_rows(packed, row, at[0, 0], at[1, 0], contracted)
@@ -112,7 +113,7 @@ def aligned_row(packed, row, at, first, weights, contracted, out):
                 out[c, x] = weights[0, x] * line[k] + weights[1, x] * line[k + one]
 
 
-@njit
+@inner
 def lattice_row(packed, row, at, aligned, first, weights, contracted, out):
     """Write the displacements at the places at of a row to out; both (3, x)."""
     if aligned:
@@ -130,7 +131,7 @@ def _place(at, n, taps):
     return first_point(below, n, taps), at - type(at)(below)
 
 
-@njit
+@inner
 def cubic_row(packed, row, at, out):
     """Write the displacements of a cubic spline at any places."""
     offset, n_z, n_y, n_x, _ = row
@@ -169,7 +170,7 @@ def cubic_row(packed, row, at, out):
         out[2, x] = w_x[0] * x_0 + w_x[1] * x_1 + w_x[2] * x_2 + w_x[3] * x_3
 
 
-@njit
+@inner
 def linear_row(packed, row, at, out):
     """Write the displacements of a linear spline at any places."""
     offset, n_z, n_y, n_x, _ = row
@@ -189,7 +190,7 @@ def linear_row(packed, row, at, out):
                     out[c, x] += w * (packed[b] + t_x * (packed[b + 1] - packed[b]))
 
 
-@njit
+@inner
 def displacement_jacobian(packed, row, z_at, y_at, x_at, jacobian):
     """Write to `jacobian`, (component, axis), the derivatives of the displacement at one place."""
     offset, n_z, n_y, n_x, taps = row
@@ -217,7 +218,7 @@ def displacement_jacobian(packed, row, z_at, y_at, x_at, jacobian):
         jacobian[c, 0], jacobian[c, 1], jacobian[c, 2] = along_z, along_y, along_x
 
 
-@njit
+@inner
 def follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail):
     """Write the way of a row to trail, (2 n + 1, 3, x): before and after each lattice, and the end."""
     start_row(matrices[0], z, y, trail[0])
@@ -228,7 +229,7 @@ def follow_row(matrices, packed, layout, aligned, first, weights, contracted, z,
         apply_matrix(matrices[k + 1], moved, trail[2 * k + 2])
 
 
-@njit
+@inner
 def room(n_x, layout, aligned, packed):
     """Return what a thread needs to follow rows: the contracted lattice rows, and the trail."""
     width = layout[0, 3] if aligned else 0
