@@ -156,7 +156,8 @@ def _accumulate(
                 _band(line[ROWS], transposed, row, row_first, row_weights, before)
                 if row_first[0] >= source_rows or row_first[n_rows - 1] + row_taps <= 0:
                     continue
-                _band(line[COLUMNS], transposed, 0, column_first, column_weights, before)
+                # Typed as the row is, or Numba compiles it once more.
+                _band(line[COLUMNS], transposed, np.int64(0), column_first, column_weights, before)
                 done = 0
                 while done < target_columns and column_first[done] + column_taps <= 0:
                     done += 1

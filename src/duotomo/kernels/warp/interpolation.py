@@ -12,7 +12,7 @@ from duotomo.kernels.warp.corners import LANES, read_corners
 from duotomo.kernels.warp.rows import spline_weights
 
 
-@njit(inline="always")
+@inner
 def _keys(t):
     kind = type(t)
     half, one, two = kind(0.5), kind(1), kind(2)
@@ -24,7 +24,7 @@ def _keys(t):
     )
 
 
-@njit(inline="always")
+@inner
 def _keys_slopes(t):
     kind = type(t)
     half, two = kind(0.5), kind(2)
@@ -36,12 +36,12 @@ def _keys_slopes(t):
     )
 
 
-@njit(inline="always")
+@inner
 def tap_weights(t, cubic):
     return _keys(t) if cubic else spline_weights(t, 2)
 
 
-@njit(inline="always")
+@inner
 def _tap_slopes(t, cubic):
     kind = type(t)
     return _keys_slopes(t) if cubic else (kind(-1), kind(1), kind(0), kind(0))

@@ -15,7 +15,7 @@ from duotomo.kernels.inner import inner
 from duotomo.kernels.warp.point_map import PAD
 
 
-@njit(inline="always")
+@inner
 def spline_weights(t, taps):
     """Return four weights of control points around t in [0, 1); the first two if taps is 2."""
     one = type(t)(1)
@@ -32,7 +32,7 @@ def spline_weights(t, taps):
     )
 
 
-@njit(inline="always")
+@inner
 def spline_slopes(t, taps):
     """Return the derivatives of `spline_weights`."""
     one = type(t)(1)
