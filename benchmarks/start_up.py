@@ -1,7 +1,7 @@
 """What a first `duotomo joint` waits for, beside a second one: `python -m benchmarks.start_up`.
 
-A small study with all defaults (16 x 16 x 16 voxels), each run a process of its own; the first finds no compiled
-loop on disk. CPU seconds hardly depend on how busy the machine is; those on the clock do.
+A small study with all defaults (16 x 16 x 16 voxels), each run a process of its own; the first finds no
+compiled loop on disk. CPU seconds depend less on how busy the machine is than those on the clock.
 """
 
 from __future__ import annotations

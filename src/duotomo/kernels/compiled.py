@@ -47,7 +47,7 @@ _FIELDS = ("py_func", "targetdescr", "targetoptions", "locals", "pipeline_class"
 
 
 class _Compiler(_FunctionCompiler):  # type: ignore[misc]
-    """Numba's, without looking for garbage meanwhile: a sixth of its time, since most of what it makes stays."""
+    """Numba's, without looking for garbage meanwhile: a sixth of its time, as most of what it makes stays."""
 
     def _compile_core(self, args: Any, return_type: Any) -> Any:
         with _no_collection():

@@ -17,14 +17,16 @@ from numba.core.dispatcher import _FunctionCompiler
 from numba.core.registry import CPUDispatcher
 
 
-def inner(function: Callable[..., Any], *, fastmath: Iterable[str] = ()) -> Any:
+def inner(function: Callable[..., Any], *, fastmath: Iterable[str] = (), forceinline: bool = False) -> Any:
     """Return a function that only compiled loops may call.
 
-    fastmath: what LLVM may do with its numbers, as in `numba.njit`.
+    fastmath: what LLVM may do with its numbers, as in `numba.njit`. forceinline: whether it becomes a part of
+    whatever calls it, however often that is; otherwise LLVM decides.
     """
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return function
-    return _Inner(function, {}, {"nopython": True, "error_model": "numpy", "fastmath": set(fastmath)})
+    options = {"nopython": True, "error_model": "numpy", "forceinline": forceinline}
+    return _Inner(function, {}, {**options, "fastmath": set(fastmath)})
 
 
 class _Part(JITCodeLibrary):  # type: ignore[misc]

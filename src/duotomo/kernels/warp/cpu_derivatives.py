@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numba import njit
 
-from duotomo.kernels.inner import inner
 from duotomo.kernels.compiled import compiled
+from duotomo.kernels.inner import inner
 from duotomo.kernels.warp.interpolation import read_slopes_row
 from duotomo.kernels.warp.rows import (
     apply_matrix,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numba import njit
@@ -12,7 +13,7 @@ from duotomo.kernels.warp.corners import LANES, read_corners
 from duotomo.kernels.warp.rows import spline_weights
 
 
-@inner
+@partial(inner, forceinline=True)
 def _keys(t):
     kind = type(t)
     half, one, two = kind(0.5), kind(1), kind(2)
@@ -24,7 +25,7 @@ def _keys(t):
     )
 
 
-@inner
+@partial(inner, forceinline=True)
 def _keys_slopes(t):
     kind = type(t)
     half, two = kind(0.5), kind(2)
@@ -36,12 +37,12 @@ def _keys_slopes(t):
     )
 
 
-@inner
+@partial(inner, forceinline=True)
 def tap_weights(t, cubic):
     return _keys(t) if cubic else spline_weights(t, 2)
 
 
-@inner
+@partial(inner, forceinline=True)
 def _tap_slopes(t, cubic):
     kind = type(t)
     return _keys_slopes(t) if cubic else (kind(-1), kind(1), kind(0), kind(0))

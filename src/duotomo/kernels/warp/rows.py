@@ -7,6 +7,7 @@ written at bitwise the same places and the transpose is exact in single precisio
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numba import njit
@@ -15,7 +16,7 @@ from duotomo.kernels.inner import inner
 from duotomo.kernels.warp.point_map import PAD
 
 
-@inner
+@partial(inner, forceinline=True)
 def spline_weights(t, taps):
     """Return four weights of control points around t in [0, 1); the first two if taps is 2."""
     one = type(t)(1)
@@ -32,7 +33,7 @@ def spline_weights(t, taps):
     )
 
 
-@inner
+@partial(inner, forceinline=True)
 def spline_slopes(t, taps):
     """Return the derivatives of `spline_weights`."""
     one = type(t)(1)
