@@ -8,8 +8,10 @@ import sys
 from dataclasses import replace
 
 import pytest
+import torch
 
-from duotomo.methods import Alternating, Coupled, Settings, Stage, memory_bytes
+from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.methods import Alternating, Coupled, Settings, Stage, Study, Visit, memory_bytes
 from duotomo.transforms import Affine, BSpline
 from tests.cases.studies import GRID, shifted, study
 from tests.methods.runs import MODELS
@@ -80,6 +82,26 @@ def test_control_points_views_and_visits_count() -> None:
     fewest, vectors = needed(2, 5), 24 + 2 * Coupled().memory
     assert needed(2, 9) - fewest == 3 * (9**3 - 5**3) * (vectors * 4 + 40)
     assert needed(3, 5) - fewest > 8 * of.visits[1].projections.nbytes
+
+
+def test_a_clinical_pair_with_control_points_fits_24_gib() -> None:
+    grid, scan = VolumeGrid.on_detector((60, 1000, 2000), (1.0, 0.1, 0.1)), flat_scan()
+    rays = torch.ones(1).expand(scan.shape)
+    pair = Study(grid=grid, visits=(Visit(projections=rays, acquisition=scan),) * 2)
+    settings = Settings.for_study(pair, BSpline.spaced(22.0))
+    assert 20 * 2**30 < memory_bytes(pair, settings) < 24 * 2**30
+
+
+def flat_scan() -> Acquisition:
+    """Return 15 views of a clinical detector."""
+    return Acquisition.arc(
+        n_views=15,
+        angle_range_rad=0.87,
+        source_to_detector_mm=660.0,
+        pivot_height_mm=0.0,
+        detector_shape=(1300, 2400),
+        pixel_spacing_mm=(0.1, 0.1),
+    )
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux's /proc")

@@ -23,7 +23,7 @@ import llvmlite
 import numba
 from numba import njit
 from numba.core.caching import FunctionCache, NullCache
-from numba.core.dispatcher import _FunctionCompiler
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.serialize import dumps
 
 LOG = logging.getLogger("duotomo.kernels")
@@ -34,7 +34,9 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 def compiled(function: Callable[..., None]) -> Any:
     """Return a function that is compiled when it is first called, without the interpreter's lock."""
-    loops: Any = njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True)(function)
+    # Nobody calls loops from C.
+    options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
+    loops: Any = njit(**options)(function)
     loops._cache = _Kept(function)
     own = getattr(loops, "_compiler", None)
     # None where Numba is told to compile nothing.

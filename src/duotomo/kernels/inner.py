@@ -13,7 +13,7 @@ from typing import Any
 import numba
 from numba.core import compiler
 from numba.core.codegen import JITCodeLibrary
-from numba.core.dispatcher import _FunctionCompiler
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.registry import CPUDispatcher
 
 
@@ -29,7 +29,7 @@ def inner(function: Callable[..., Any], *, fastmath: Iterable[str] = (), forcein
     return _Inner(function, {}, {**options, "fastmath": set(fastmath)})
 
 
-class _Part(JITCodeLibrary):  # type: ignore[misc]
+class _Part(JITCodeLibrary):
     """Code of a function and of what it calls, neither optimised nor turned into machine code."""
 
     def finalize(self) -> None:
@@ -43,7 +43,7 @@ class _Compiler(_FunctionCompiler):  # type: ignore[misc]
     """Goes as far as LLVM's code, and gives the function a key by which loops find it."""
 
     def _compile_core(self, args: Any, return_type: Any) -> Any:
-        flags = compiler.Flags()
+        flags: Any = compiler.Flags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
         flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
         target = self.targetdescr.target_context
@@ -67,8 +67,10 @@ class _Key:
     """Stands for code that has no address."""
 
 
-class _Inner(CPUDispatcher):  # type: ignore[misc]
+class _Inner(CPUDispatcher):
     """A function that compiled loops call, and Python cannot."""
+
+    _compiler: Any
 
     def __init__(self, function: Callable[..., Any], names: Any, options: dict[str, Any]) -> None:
         super().__init__(function, names, options)

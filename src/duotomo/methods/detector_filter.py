@@ -70,8 +70,8 @@ def change_over(
 def _smoothed(projections: torch.Tensor, widths: tuple[float, float]) -> torch.Tensor:
     smoothed = torch.empty_like(projections)
     # View by view: PyTorch's convolution works on copies that are tens of times as large.
-    for view, out in zip(projections.split(1), smoothed.split(1), strict=True):
-        out.copy_(_smoothed_view(view, widths))
+    for view, out in zip(projections, smoothed, strict=True):
+        out.copy_(_smoothed_view(view[None], widths)[0])
     return smoothed
 
 
