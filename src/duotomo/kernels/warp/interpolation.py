@@ -83,7 +83,8 @@ def _read(volume, z_at, y_at, x_at, cubic):
     return total
 
 
-@inner
+# By itself, not `inner`: as a part of the loop alone it takes a fifth longer.
+@njit
 def _read_slopes(volume, z_at, y_at, x_at, cubic):
     """Return the slopes of the volume at a place, along z, y and x."""
     n_z, n_y, n_x = volume.shape
