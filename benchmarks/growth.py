@@ -73,6 +73,16 @@ AXES: dict[str, tuple[Case, ...]] = {
 """Three decades along each, but of visits, of which nobody has so many."""
 
 
+_FIXED = Case()
+NAMES = {
+    "voxels": f"voxels ({_FIXED.n_views} views, {_FIXED.control_edge}³ control points)",
+    "views": f"views of a visit ({_FIXED.voxel_edge}³ voxels)",
+    "control points": f"control points ({AXES['control points'][0].voxel_edge}³ voxels)",
+    "visits": f"visits ({AXES['visits'][0].voxel_edge}³ voxels)",
+}
+"""What the axes of the figure say, and what stays the same along each."""
+
+
 def study_of(case: Case, device: str) -> Study:
     """Return an ellipsoid that does not move, seen with noise at every visit, in single precision."""
     n = case.voxel_edge
@@ -193,7 +203,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     devices = list(dict.fromkeys(row["device"] for row in rows))
-    figure, panels = plt.subplots(2, len(AXES), figsize=(13, 6), sharey="row", layout="constrained")
+    figure, panels = plt.subplots(2, len(AXES), figsize=(13, 6.4), sharey="row", layout="constrained")
     for (above, below), along in zip(panels.T, AXES, strict=True):
         for device in devices:
             own = [row for row in rows if (row["along"], row["device"]) == (along, device)]
@@ -202,14 +212,18 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
                 continue
             counts = np.array([row["count"] for row in own], dtype=float)
             (line,) = above.loglog(counts, [row["step_s"] for row in own], "o-", label=device)
-            below.loglog(counts, [row["bytes"] / 1e9 for row in own], "o-", color=line.get_color())
-            said = [row["bytes_said"] / 1e9 for row in own]
-            below.loglog(counts, said, ":", color=line.get_color(), label=f"{device}, said beforehand")
-        below.set_xlabel(along)
-    panels[0, 0].set_ylabel("seconds of a joint step")
-    panels[1, 0].set_ylabel("GB of its arrays, peak")
+            below.loglog(counts, [row["bytes"] / 1e6 for row in own], "o-", color=line.get_color())
+            said = [row["bytes_said"] / 1e6 for row in own]
+            label = "said beforehand" if device == devices[0] else None
+            below.loglog(counts, said, "x:", color="0.3", label=label)
+        above.set_title(f"along {along}", fontsize=11)
+        below.set_xlabel(NAMES[along])
+        below.set_xlim(0.6 * AXES[along][0].count(along), 1.7 * AXES[along][-1].count(along))
+        above.set_xlim(below.get_xlim())
+    panels[0, 0].set_ylabel("time of a joint step, s")
+    panels[1, 0].set_ylabel("peak memory, MB")
     for panel in panels[:, 0]:
-        panel.legend()
+        panel.legend(frameon=False)
     for panel in panels.flat:
         panel.grid(alpha=0.3)
     figure.savefig(path, dpi=110)
