@@ -14,7 +14,7 @@ LOG = logging.getLogger("duotomo.kernels")
 """Hears of every loop that is about to be compiled; importing it from there would take Numba."""
 
 WORDS = (
-    "Compiling the loops for this processor: about half a minute, and once. Later runs find them ready, "
+    "Compiling the loops for this processor: ten to twenty seconds, and once. Later runs find them ready, "
     "until duotomo, Numba or the processor changes."
 )
 

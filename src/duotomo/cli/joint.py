@@ -84,7 +84,7 @@ class Estimation:
     def settings(self, study: Study) -> Settings:
         """Return the settings of the method, as they were asked for."""
         from duotomo.errors import DuotomoError
-        from duotomo.methods import Alternating, Coupled, Priors, Settings, two_view_settings
+        from duotomo.methods import Alternating, Priors, Settings, two_view_settings
 
         self._check_views()
         automatic = self.transform == AUTOMATIC
@@ -97,7 +97,7 @@ class Estimation:
                 )
             settings = Settings.plain(model)
         else:
-            solver = Alternating() if self.solver is SolverName.ALTERNATING else Coupled()
+            solver = Alternating() if self.solver is SolverName.ALTERNATING else None
             given = {"total_variation": self.total_variation, "bending": self.bending}
             priors = Priors(**{name: value for name, value in given.items() if value is not None})
             if self.roll is not None:

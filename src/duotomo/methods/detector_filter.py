@@ -68,6 +68,14 @@ def change_over(
 
 
 def _smoothed(projections: torch.Tensor, widths: tuple[float, float]) -> torch.Tensor:
+    smoothed = torch.empty_like(projections)
+    # View by view: PyTorch's convolution works on copies that are tens of times as large.
+    for view, out in zip(projections, smoothed, strict=True):
+        out.copy_(_smoothed_view(view[None], widths)[0])
+    return smoothed
+
+
+def _smoothed_view(projections: torch.Tensor, widths: tuple[float, float]) -> torch.Tensor:
     for axis, width in zip((1, 2), widths, strict=True):
         reach = math.ceil(2 * width) - 1
         if reach < 1:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from duotomo.methods.schedule import Stage
 from duotomo.methods.settings import Coupled, Settings
 from duotomo.methods.study import Study
 from duotomo.transforms.transform import FEW_PARAMS
 
 VOLUMES, PROJECTIONS = 24, 8
 """Copies of the volume, and of the projections, that a step works with beside the solver's memory."""
+PARAMETER_BYTES = 40
+"""Of a parameter, beside its place in the solver's vectors: what is computed of it in float64."""
+VISIT_BYTES = 80_000
+"""Of a visit: objects, and arrays too small to count."""
+BAND_BYTES, GAIN_BYTES, SOLVING_BYTES = 256, 64, 312
+"""Of a view in a slice: the lines of its footprints. Of a pair of views of a visit: how residuals tell what
+is not known of exposures, kept, and while it is computed."""
 
 
 def memory_bytes(study: Study, settings: Settings) -> int:
-    """Estimate the peak memory of a method's arrays, in its finest stage.
+    """Estimate the peak memory of a method's arrays.
 
-    `b ((24 + h) N + (8 + m) R)`, with b the bytes of a number, N the voxels, R the rays of all visits, and m
-    the parameters of the largest model that has derivative images. h volumes are held for the solver: two for
-    each step that it remembers, and two for each of the m parameters, an image and its copy; the larger of
-    the two if it alternates.
+    The larger, in the stage where it is largest, of what a step takes and what comes before the first one,
+
+        b ((24 + h) (N + P) + (8 + m) R) + 40 P + T  and  8 b R + 312 V^2 + T,
+        T = sum over visits of (80,000 + 256 V n_z + 64 V^2),
+
+    with b the bytes of a number, N the voxels, P the parameters and R the rays of all visits, V the views of
+    a visit (of the largest outside of the sum), n_z the slices, and m the parameters of a model that has
+    derivative images. h vectors are held for the solver: two for each step that it remembers, and two for
+    each of the m parameters, an image and its copy; the larger of the two if it alternates.
 
     Parameters
     ----------
@@ -42,12 +55,25 @@ def memory_bytes(study: Study, settings: Settings) -> int:
     >>> memory_bytes(study, Settings.staged(study.grid, Affine)) < 150e6
     True
     """
-    grids = [study.grid_of(visit) for visit in study.visits]
-    n_voxels = max(grid.coarsen(stage.coarsen).n_voxels for grid in grids for stage in settings.stages)
+    return max(_stage_bytes(study, settings, stage) for stage in (*settings.stages, *settings.stiffer))
+
+
+def _stage_bytes(study: Study, settings: Settings, stage: Stage) -> int:
+    number = study.reference.projections.element_size()
+    grids = [study.grid_of(visit).coarsen(stage.coarsen) for visit in study.visits]
+    n_voxels = max(grid.n_voxels for grid in grids)
+    n_views = [visit.acquisition.n_views for visit in study.visits]
     n_rays = sum(visit.projections.numel() for visit in study.visits)
-    models = [stage.model(study.grid) for stage in settings.stages if stage.model is not None]
-    n_images = max((model.n_params for model in models if model.n_params <= FEW_PARAMS), default=0)
+    model = stage.model
+    n_params = [] if model is None else [model(study.grid_of(one)).n_params for one in study.moving]
+    n_images = max((n for n in n_params if n <= FEW_PARAMS), default=0)
     steps, images = 2 * settings.solver.memory, 2 * n_images
     held = steps + images if isinstance(settings.solver, Coupled) else max(steps, images)
-    numbers = (VOLUMES + held) * n_voxels + (PROJECTIONS + n_images) * n_rays
-    return numbers * study.reference.projections.element_size()
+    numbers = (VOLUMES + held) * (n_voxels + sum(n_params)) + (PROJECTIONS + n_images) * n_rays
+    tables = sum(
+        VISIT_BYTES + BAND_BYTES * n * grid.shape[0] + GAIN_BYTES * n**2
+        for n, grid in zip(n_views, grids, strict=True)
+    )
+    step = number * numbers + PARAMETER_BYTES * sum(n_params)
+    before = number * PROJECTIONS * n_rays + SOLVING_BYTES * max(n_views) ** 2
+    return max(step, before) + tables

@@ -19,6 +19,10 @@ AUTOMATIC_MM = 22.0
 """From one control point to the next, where the data ask for control points."""
 
 
+LARGE_VOXELS, LARGE_MEMORY = 50_000_000, 10
+"""From how many voxels on fewer steps are remembered, and how many: 120 million need 22 GiB, not 31."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Coupled:
     """Joint quasi-Newton steps in volume and motion, preconditioned by the Gauss-Newton matrix of the motion.
@@ -41,6 +45,28 @@ class Coupled:
 
     def __post_init__(self) -> None:
         check_counts("Coupled", memory=self.memory, block=self.block)
+
+    @classmethod
+    def for_grid(cls, grid: VolumeGrid) -> Coupled:
+        """Return what suits the volume's size: on more than 50 million voxels, 10 steps are remembered.
+
+        Parameters
+        ----------
+        grid : VolumeGrid
+            Of the volume.
+
+        Returns
+        -------
+        Coupled
+            With two copies of the volume for each step that it remembers.
+
+        Examples
+        --------
+        >>> clinical = VolumeGrid.on_detector((60, 1000, 2000), (1.0, 0.1, 0.1))
+        >>> Coupled.for_grid(clinical).memory, Coupled.for_grid(clinical.coarsen((1, 2, 2))).memory
+        (10, 20)
+        """
+        return cls(memory=LARGE_MEMORY) if grid.n_voxels > LARGE_VOXELS else cls()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +201,7 @@ class Settings:
         model : Model
             Of the motion: a transform class, or what `BSpline.spaced`, `chain` and their like return.
         solver : Coupled or Alternating, optional
-            Coupled unless given.
+            `Coupled.for_grid` unless given.
         priors : Priors, optional
             The default ones unless given.
         n_steps : int
@@ -225,7 +251,7 @@ class Settings:
             For any of the methods.
         """
         stages = stages_of(grid, model, through=through, n_steps=n_steps)
-        return cls(stages=stages, solver=solver or Coupled(), priors=priors or Priors())
+        return cls(stages=stages, solver=solver or Coupled.for_grid(grid), priors=priors or Priors())
 
     @classmethod
     def plain(

@@ -17,6 +17,7 @@ import torch
 from numba import njit
 
 from duotomo.kernels.compiled import compiled
+from duotomo.kernels.inner import inner
 from duotomo.kernels.project.footprint import COLUMNS, ROWS, Bands, Lengths
 from duotomo.kernels.project.lanes import LANES, TILE, combine, turn
 from duotomo.kernels.threads import share
@@ -80,7 +81,7 @@ def _cover(low, high, tiny, zero, one, half):
     return (b - a) * (b + a) * (half / sweep) + max(past + one - sweep, zero)
 
 
-@njit(error_model="numpy", fastmath={"contract", "nsz"})
+@partial(inner, fastmath=("contract", "nsz"))
 def _band(line, transposed, start, first, weights, before):
     """Fill one axis' band: `first[r]`, and `weights[t, r]` for target `start + r`, sample `first[r] + t`.
 
@@ -155,7 +156,8 @@ def _accumulate(
                 _band(line[ROWS], transposed, row, row_first, row_weights, before)
                 if row_first[0] >= source_rows or row_first[n_rows - 1] + row_taps <= 0:
                     continue
-                _band(line[COLUMNS], transposed, 0, column_first, column_weights, before)
+                # Typed as the row is, or Numba compiles it once more.
+                _band(line[COLUMNS], transposed, np.int64(0), column_first, column_weights, before)
                 done = 0
                 while done < target_columns and column_first[done] + column_taps <= 0:
                     done += 1

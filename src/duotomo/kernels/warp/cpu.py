@@ -92,14 +92,28 @@ def pull_back(
 
 def positions(out: torch.Tensor, point_map: PointMap) -> None:
     """Write to `out`, (zyx, z, y, x), where the voxels go."""
+    if point_map.n_lattices == 0:
+        _places_by_matrix(out, point_map.matrix_array[0])
+        return
     call = partial(_positions, out.numpy(), *_arguments(point_map, out[0]))
     share(call, out.shape[1], steps=STEPS * out[0].numel())
 
 
 def determinants(out: torch.Tensor, point_map: PointMap) -> None:
     """Write to `out`, (z, y, x), the determinant of the map's Jacobian."""
+    if point_map.n_lattices == 0:
+        out.fill_(float(np.linalg.det(point_map.matrix_array[0, :, :3])))
+        return
     call = partial(_determinants, out.numpy(), *_arguments(point_map, out))
     share(call, len(out), steps=STEPS * out.numel())
+
+
+def _places_by_matrix(out: torch.Tensor, matrix: NDArray[np.float64]) -> None:
+    """Write where the voxels go by a matrix alone, by the operations of `start_row`: no loop to wait for."""
+    z, y, x = (torch.arange(n, dtype=out.dtype) for n in out.shape[1:])
+    for places, (along_z, along_y, along_x, start) in zip(out, matrix.tolist(), strict=True):
+        rows = (along_z * z)[:, None] + along_y * y + start
+        torch.add(rows[:, :, None], along_x * x, out=places)
 
 
 def _arguments(point_map: PointMap, image: torch.Tensor) -> _Args:

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from duotomo.kernels.compiled import compiled
+from duotomo.kernels.inner import inner
 from duotomo.kernels.warp.interpolation import read_slopes_row
 from duotomo.kernels.warp.rows import (
     apply_matrix,
@@ -129,7 +130,7 @@ def pull_back_image(
                                 pull[i, x] += jacobian[c, i] * turned[c, x]
 
 
-@njit
+@inner
 def _add_products(pull, places, total):
     """Add the sums over a row of `pull (places, 1)^T` to total, (3, 4)."""
     for c in range(3):
@@ -146,7 +147,7 @@ def _add_products(pull, places, total):
         total[c, 3] += plain
 
 
-@njit
+@inner
 def _transpose_matrix(matrix, pull, out):
     kind = pull.dtype.type
     for i in range(3):
@@ -155,7 +156,7 @@ def _transpose_matrix(matrix, pull, out):
             out[i, x] = a * pull[0, x] + b * pull[1, x] + c * pull[2, x]
 
 
-@njit
+@inner
 def _add_aligned(sums, row, at, first, weights, pull, gathered):
     """Add the transpose of `aligned_row` applied to pull, (3, x), to the packed sums."""
     offset, n_z, n_y, n_x, taps = row
@@ -195,7 +196,7 @@ def _add_aligned(sums, row, at, first, weights, pull, gathered):
                     target[x] += weight * line[x]
 
 
-@njit
+@inner
 def _add_row(sums, row, at, pull):
     """Add the transpose of `lattice_row` at any places, applied to pull, (3, x), to the packed sums."""
     offset, n_z, n_y, n_x, taps = row
@@ -225,7 +226,7 @@ def _fill_index(index, z, y):
         index[0, x], index[1, x], index[2, x] = z, y, x
 
 
-@njit
+@inner
 def _four_rows(n_x, packed):
     rows = np.zeros((4, 3, n_x), packed.dtype)
     return rows[0], rows[1], rows[2], rows[3]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numba import njit
 
+from duotomo.kernels.inner import inner
 from duotomo.kernels.warp.corners import LANES, read_corners
 from duotomo.kernels.warp.rows import spline_weights
 
 
-@njit(inline="always")
+@partial(inner, forceinline=True)
 def _keys(t):
     kind = type(t)
     half, one, two = kind(0.5), kind(1), kind(2)
@@ -23,7 +25,7 @@ def _keys(t):
     )
 
 
-@njit(inline="always")
+@partial(inner, forceinline=True)
 def _keys_slopes(t):
     kind = type(t)
     half, two = kind(0.5), kind(2)
@@ -35,12 +37,12 @@ def _keys_slopes(t):
     )
 
 
-@njit(inline="always")
+@partial(inner, forceinline=True)
 def tap_weights(t, cubic):
     return _keys(t) if cubic else spline_weights(t, 2)
 
 
-@njit(inline="always")
+@partial(inner, forceinline=True)
 def _tap_slopes(t, cubic):
     kind = type(t)
     return _keys_slopes(t) if cubic else (kind(-1), kind(1), kind(0), kind(0))
@@ -52,7 +54,7 @@ def is_far(at, n):
     return not (at > type(at)(-2.5) and at < type(at)(n + 1.5))
 
 
-@njit
+@inner
 def _read(volume, z_at, y_at, x_at, cubic):
     """Return the value of the volume at a place, with a test for each voxel."""
     n_z, n_y, n_x = volume.shape
@@ -81,6 +83,7 @@ def _read(volume, z_at, y_at, x_at, cubic):
     return total
 
 
+# By itself, not `inner`: as a part of the loop alone it takes a fifth longer.
 @njit
 def _read_slopes(volume, z_at, y_at, x_at, cubic):
     """Return the slopes of the volume at a place, along z, y and x."""
@@ -115,7 +118,7 @@ def _read_slopes(volume, z_at, y_at, x_at, cubic):
     return s_z, s_y, s_x
 
 
-@njit
+@inner
 def read_row(volume, places, cubic, out):
     """Write the values of the volume at places, (3, x), to out, (x,); x a multiple of LANES."""
     if cubic or volume.shape[2] < 2:
@@ -134,7 +137,7 @@ def read_row(volume, places, cubic, out):
             out[start + i] = low + t[0, i] * (high - low)
 
 
-@njit
+@inner
 def read_slopes_row(volume, places, cubic, out):
     """Write the slopes of the volume at places, (3, x), to out, (3, x); x a multiple of LANES."""
     if cubic or volume.shape[2] < 2:

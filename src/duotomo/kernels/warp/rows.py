@@ -7,14 +7,16 @@ written at bitwise the same places and the transpose is exact in single precisio
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numba import njit
 
+from duotomo.kernels.inner import inner
 from duotomo.kernels.warp.point_map import PAD
 
 
-@njit(inline="always")
+@partial(inner, forceinline=True)
 def spline_weights(t, taps):
     """Return four weights of control points around t in [0, 1); the first two if taps is 2."""
     one = type(t)(1)
@@ -31,7 +33,7 @@ def spline_weights(t, taps):
     )
 
 
-@njit(inline="always")
+@partial(inner, forceinline=True)
 def spline_slopes(t, taps):
     """Return the derivatives of `spline_weights`."""
     one = type(t)(1)
@@ -71,7 +73,7 @@ def apply_matrix(matrix, p, out):
             out[c, x] = a * p[0, x] + b * p[1, x] + d * p[2, x] + e
 
 
-@njit
+@inner
 def contract_rows(packed, row, z_at, y_at, contracted):
     """Sum the lattice over z and y, with the weights of a place: contracted, (3, n_x).
 
@@ -94,7 +96,7 @@ def contract_rows(packed, row, z_at, y_at, contracted):
                     target[x] += weight * line[x]
 
 
-@njit
+@inner
 def aligned_row(packed, row, at, first, weights, contracted, out):
     """Write the displacements of a row that runs along the lattice to out; at and out are (3, x)."""
     contract_rows(packed, row, at[0, 0], at[1, 0], contracted)
@@ -112,7 +114,7 @@ def aligned_row(packed, row, at, first, weights, contracted, out):
                 out[c, x] = weights[0, x] * line[k] + weights[1, x] * line[k + one]
 
 
-@njit
+@inner
 def lattice_row(packed, row, at, aligned, first, weights, contracted, out):
     """Write the displacements at the places at of a row to out; both (3, x)."""
     if aligned:
@@ -130,7 +132,7 @@ def _place(at, n, taps):
     return first_point(below, n, taps), at - type(at)(below)
 
 
-@njit
+@inner
 def cubic_row(packed, row, at, out):
     """Write the displacements of a cubic spline at any places."""
     offset, n_z, n_y, n_x, _ = row
@@ -169,7 +171,7 @@ def cubic_row(packed, row, at, out):
         out[2, x] = w_x[0] * x_0 + w_x[1] * x_1 + w_x[2] * x_2 + w_x[3] * x_3
 
 
-@njit
+@inner
 def linear_row(packed, row, at, out):
     """Write the displacements of a linear spline at any places."""
     offset, n_z, n_y, n_x, _ = row
@@ -189,7 +191,7 @@ def linear_row(packed, row, at, out):
                     out[c, x] += w * (packed[b] + t_x * (packed[b + 1] - packed[b]))
 
 
-@njit
+@inner
 def displacement_jacobian(packed, row, z_at, y_at, x_at, jacobian):
     """Write to `jacobian`, (component, axis), the derivatives of the displacement at one place."""
     offset, n_z, n_y, n_x, taps = row
@@ -217,7 +219,7 @@ def displacement_jacobian(packed, row, z_at, y_at, x_at, jacobian):
         jacobian[c, 0], jacobian[c, 1], jacobian[c, 2] = along_z, along_y, along_x
 
 
-@njit
+@inner
 def follow_row(matrices, packed, layout, aligned, first, weights, contracted, z, y, trail):
     """Write the way of a row to trail, (2 n + 1, 3, x): before and after each lattice, and the end."""
     start_row(matrices[0], z, y, trail[0])
@@ -228,7 +230,7 @@ def follow_row(matrices, packed, layout, aligned, first, weights, contracted, z,
         apply_matrix(matrices[k + 1], moved, trail[2 * k + 2])
 
 
-@njit
+@inner
 def room(n_x, layout, aligned, packed):
     """Return what a thread needs to follow rows: the contracted lattice rows, and the trail."""
     width = layout[0, 3] if aligned else 0
