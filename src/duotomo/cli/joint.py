@@ -85,6 +85,7 @@ class Estimation:
         """Return the settings of the method, as they were asked for."""
         from duotomo.errors import DuotomoError
         from duotomo.methods import Alternating, Priors, Settings, two_view_settings
+        from duotomo.methods.settings import AUTOMATIC_MM
 
         self._check_views()
         automatic = self.transform == AUTOMATIC
@@ -101,8 +102,10 @@ class Estimation:
             given = {"total_variation": self.total_variation, "bending": self.bending}
             priors = Priors(**{name: value for name, value in given.items() if value is not None})
             if self.roll is not None:
-                own = {} if automatic else {"control_mm": parse_control_mm(self.transform)}
-                settings = two_view_settings(study, roll_deg=self.roll, solver=solver, priors=priors, **own)
+                control_mm = AUTOMATIC_MM if automatic else parse_control_mm(self.transform)
+                settings = two_view_settings(
+                    study, roll_deg=self.roll, control_mm=control_mm, solver=solver, priors=priors
+                )
             elif automatic:
                 settings = Settings.automatic(study, solver=solver, priors=priors)
             else:
