@@ -19,7 +19,8 @@ from duotomo.transforms import (
     Translation,
     Velocity,
 )
-from duotomo.transforms.recompression import Compressions, Mode, Recompression, Response, n_monomials
+from duotomo.transforms.compressions import Compressions, Mode, Response, n_monomials
+from duotomo.transforms.recompression import Recompression
 
 TransformCase = tuple[str, Callable[[VolumeGrid], Transform]]
 

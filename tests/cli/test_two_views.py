@@ -12,7 +12,8 @@ from duotomo.cli import main
 from duotomo.geometry import VolumeGrid
 from duotomo.io import read_result
 from duotomo.mechanics import BetweenViews, between_views
-from duotomo.transforms.recompression import Compressions, Recompression
+from duotomo.transforms.compressions import Compressions
+from duotomo.transforms.recompression import Recompression
 from tests.cases.transforms import compressions
 from tests.cli.commands import NOT_TRUSTED
 

@@ -11,7 +11,8 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.mechanics import BetweenViews, Compression, HeldView
 from duotomo.mechanics import response as computing
-from duotomo.transforms.recompression import Recompression, n_monomials
+from duotomo.transforms.compressions import n_monomials
+from duotomo.transforms.recompression import Recompression
 
 RADII_MM = (42.0, 45.0, 38.0)
 CC = HeldView(thickness_mm=46.0, support_mm=4.0, center_mm=(2.0, 0.0))

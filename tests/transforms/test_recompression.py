@@ -10,7 +10,8 @@ import torch
 
 from duotomo.errors import DuotomoError, ShapeError
 from duotomo.transforms import BSpline, Motion, Translation
-from duotomo.transforms.recompression import Recompression, Response
+from duotomo.transforms.compressions import Response
+from duotomo.transforms.recompression import Recompression
 from tests.cases.transforms import MOVING, REFERENCE, compressions, draw_params, normal
 
 PREDICTING = compressions(REFERENCE, expected_mm=0.8)

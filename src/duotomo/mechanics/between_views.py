@@ -9,7 +9,8 @@ from duotomo.errors import check_lengths
 from duotomo.geometry import VolumeGrid
 from duotomo.mechanics.response import REFINEMENTS, HeldView, compressions_of
 from duotomo.transforms import BSpline
-from duotomo.transforms.recompression import Compressions, Recompression
+from duotomo.transforms.compressions import Compressions
+from duotomo.transforms.recompression import Recompression
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -245,7 +245,7 @@ def compress(
     >>> bool(compressed.to_rest((0.0, 10.0, 45.0))[2] > 55)
     True
     """
-    turn = _about_y(roll_rad)
+    turn = about_y(roll_rad)
     axes = turn @ np.diag(shape.radii_mm)
     height_mm = 2 * float(np.linalg.norm(axes[2]))
     if not 0 < thickness_mm < height_mm:
@@ -375,6 +375,7 @@ def _check_gap(plates: Plates, wall_mm: float, depth_mm: float) -> None:
         )
 
 
-def _about_y(angle_rad: float) -> Floats:
+def about_y(angle_rad: float) -> Floats:
+    """Return the matrix of a turn that takes z towards x, (xyz, xyz)."""
     cos, sin = math.cos(angle_rad), math.sin(angle_rad)
     return np.array([[cos, 0.0, sin], [0.0, 1.0, 0.0], [-sin, 0.0, cos]])

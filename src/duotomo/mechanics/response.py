@@ -15,9 +15,9 @@ from duotomo.errors import DuotomoError, check_lengths
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
 from duotomo.mechanics.breast_shape import BreastShape
-from duotomo.mechanics.compression import Compression, compress
+from duotomo.mechanics.compression import Compression, about_y, compress
 from duotomo.mechanics.mesh import Floats, library
-from duotomo.transforms.recompression import Compressions, Mode, Response, monomials, n_monomials
+from duotomo.transforms.compressions import Compressions, Mode, Response, monomials, n_monomials
 
 LATTICE_MM = 8.0
 MARGIN_MM = 24.0
@@ -152,7 +152,7 @@ def compressions_of(
                 held = view.compressed(radii, roll_deg=roll, thickness_mm=thickness, refinements=refinements)
             except DuotomoError:
                 return None
-            turn = _about_y(math.radians(roll))
+            turn = about_y(math.radians(roll))
             if back:
                 there = center + (held.to_rest(points) - center) @ turn.T
             else:
@@ -229,8 +229,3 @@ def _fitted(
     return Response(
         lattice=lattice, modes=numbers, coefficients=torch.from_numpy(np.ascontiguousarray(splines))
     )
-
-
-def _about_y(angle_rad: float) -> Floats:
-    cos, sin = math.cos(angle_rad), math.sin(angle_rad)
-    return np.array([[cos, 0.0, sin], [0.0, 1.0, 0.0], [-sin, 0.0, cos]])

@@ -4,6 +4,7 @@ from duotomo.transforms.affine import Affine
 from duotomo.transforms.bending import BendingEnergy
 from duotomo.transforms.bspline import BSpline
 from duotomo.transforms.composition import Composition
+from duotomo.transforms.compressions import Compressions, Mode, Response
 from duotomo.transforms.deformation import (
     DeformationStatistics,
     Folding,
@@ -15,7 +16,7 @@ from duotomo.transforms.displacement_field import DisplacementField
 from duotomo.transforms.inversion import Inverse, InvertedPoints, invert, invert_points
 from duotomo.transforms.models import Model, chain, model_name
 from duotomo.transforms.motion import Motion
-from duotomo.transforms.recompression import Compressions, Mode, Recompression, Response
+from duotomo.transforms.recompression import Recompression
 from duotomo.transforms.rigid import Rigid
 from duotomo.transforms.transform import Transform
 from duotomo.transforms.translation import Translation
