@@ -66,8 +66,8 @@ def compressions(grid: VolumeGrid, *, expected_mm: float = 0.0) -> Compressions:
     modes += [Mode(name=name, expected=0.0, reach=size_mm) for name in ("shift_x_mm", "shift_y_mm")]
     modes += [Mode(name=name, expected=0.0, reach=12.0) for name in ("lean_x_deg", "lean_z_deg")]
     modes += [Mode(name=name, expected=40.0, reach=4.0) for name in ("thickness_mm", "radius_mm")]
-    d_z, d_y, d_x = (mm / 3 for mm in grid.size_mm)
-    around = VolumeGrid(shape=(5, 5, 5), spacing_mm=(d_z, d_y, d_x), center_mm=grid.center_mm)
+    d_z, d_y, d_x = (mm / 4 for mm in grid.size_mm)
+    around = VolumeGrid(shape=(7, 7, 7), spacing_mm=(d_z, d_y, d_x), center_mm=grid.center_mm)
 
     def response(seed: int, of: tuple[int, ...]) -> Response:
         values = normal((n_monomials(len(of)), 3, *around.shape), seed=seed)

@@ -162,7 +162,7 @@ def test_settings_of_a_newer_version_are_refused() -> None:
 def test_unknown_transforms_and_solvers_are_refused_with_those_known() -> None:
     content = settings_to_dict(Settings.plain(Affine))
     content["stages"][0]["model"] = {"transform": "elastic"}
-    known = r"translation, rigid, affine, bspline, velocity, chain; got 'elastic'"
+    known = r"translation, rigid, affine, bspline, velocity, chain, recompression; got 'elastic'"
     with pytest.raises(DuotomoError, match=r"expected a transform of " + known):
         settings_from_dict(content)
     assert settings_from_dict(content, models={"elastic": Rigid}).stages[0].model is Rigid

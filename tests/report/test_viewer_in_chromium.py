@@ -81,18 +81,6 @@ def test_pictures_share_slice_and_crosshair(compared: Page) -> None:
     assert slices == {"5"}
 
 
-def test_the_page_begins_in_the_middle_of_the_breast(driver: Any, tmp_path: Path) -> None:
-    volume = body(LANDMARK)
-    volume[:, :, : GRID.shape[2] // 2] = 0
-    inside = np.argwhere(inside_breast(volume.numpy(), GRID))
-    z, y, x = ((inside.min(axis=0) + inside.max(axis=0)) / 2).tolist()
-    page = Page(driver, write_page(save(tmp_path, result(compared=False, volume=volume))))
-    assert x > GRID.shape[2] / 2 + 3
-    at = [float(part) for part in page.data("reference", "crosshair").split()]
-    assert at == pytest.approx(expected_pixel(page, "reference", (z, y, x)), abs=1)
-    assert float(page.data("reference", "slice")) == pytest.approx(z, abs=0.6)
-
-
 def test_blink_shows_the_other_visit_in_the_same_place(compared: Page) -> None:
     to_slice(compared, LANDMARK[0])
     left, top, width, height = compared.box("reference")
@@ -286,6 +274,18 @@ def test_how_sure_the_motion_is_stands_at_the_crosshair_and_over_the_pictures(
     assert "motion of visit 2 off by 2 mm or more" in legend
     assert "not determined" in legend
     assert page.driver.get_log("browser") == []
+
+
+def test_the_page_begins_in_the_middle_of_the_breast(driver: Any, tmp_path: Path) -> None:
+    volume = body(LANDMARK)
+    volume[:, :, : GRID.shape[2] // 2] = 0
+    inside = np.argwhere(inside_breast(volume.numpy(), GRID))
+    z, y, x = ((inside.min(axis=0) + inside.max(axis=0)) / 2).tolist()
+    page = Page(driver, write_page(save(tmp_path, result(compared=False, volume=volume))))
+    assert x > GRID.shape[2] / 2 + 3
+    at = [float(part) for part in page.data("reference", "crosshair").split()]
+    assert at == pytest.approx(expected_pixel(page, "reference", (z, y, x)), abs=1)
+    assert float(page.data("reference", "slice")) == pytest.approx(z, abs=0.6)
 
 
 def test_one_visit_has_one_panel(driver: Any, tmp_path: Path) -> None:

@@ -86,5 +86,5 @@ def test_bad_values_are_refused() -> None:
         transform.params(modes={}, coefficients_mm=torch.zeros(3, 4, 4, 5))
     with pytest.raises(DuotomoError, match=r"expected 6 modes or more, .*; got 2"):
         replace(PREDICTING, modes=PREDICTING.modes[:2])
-    with pytest.raises(ShapeError, match=r"expected coefficients .* = \(3, 3, 5, 5, 5\); got \(10, 3"):
+    with pytest.raises(ShapeError, match=r"expected coefficients .* = \(3, 3, 7, 7, 7\); got \(10, 3"):
         Response(lattice=PREDICTING.release.lattice, modes=(0,), coefficients=PREDICTING.release.coefficients)
