@@ -16,6 +16,7 @@ from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
 from duotomo.mechanics.mesh import library
 from duotomo.mechanics.response import HeldView
+from duotomo.methods.level import coarsening
 from duotomo.methods.study import Visit
 from duotomo.operators import Projector
 
@@ -31,8 +32,8 @@ EDGE_MM = 3.0
 NEAR_WALL = 0.25
 """Part of the depth, next to the chest wall, over which a breast is as wide as it is at the wall."""
 
-ROUND = 0.3
-"""Weight of the logarithm of the ratio of radii, where outlines are uncertain by a hundredth."""
+ROUND = 0.03
+"""Weight of the logarithm of the ratio of radii, x over z, beside those of widths and depths."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +79,13 @@ def footprint_of(visit: Visit, grid: VolumeGrid) -> Footprint:
     DuotomoError
         If no voxel is left.
     """
-    z, y, x = (max(1, round(EDGE_MM / edge)) for edge in grid.spacing_mm)
-    coarse = grid.coarsen((z, y, x))
+    coarse = grid.coarsen(coarsening(grid, EDGE_MM))
     views = visit.projections
     air = views < AIR * views.max()
     if visit.weights is not None:
         air &= visit.weights > 0
-    seen_as_air = Projector(grid=coarse, acquisition=visit.acquisition).adjoint(air.to(views.dtype))
-    seen = Projector(grid=coarse, acquisition=visit.acquisition).adjoint(torch.ones_like(views))
+    back = Projector(grid=coarse, acquisition=visit.acquisition).adjoint
+    seen_as_air, seen = back(air.to(views.dtype)), back(torch.ones_like(views))
     # A voxel at the outline shares some of its rays with air.
     n_views = views.shape[0]
     hull = (seen_as_air < 0.5 / n_views * seen).cpu().numpy()
@@ -133,7 +133,7 @@ def radii_at_rest_mm(
 
     def missed(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
         radii = np.exp(logarithms).tolist()
-        rows = [ROUND * 0.1 * (logarithms[0] - logarithms[2])]
+        rows = [ROUND * (logarithms[0] - logarithms[2])]
         for view, seen in zip(views, footprints, strict=True):
             held = view.compressed(
                 radii, roll_deg=view.roll_deg, thickness_mm=view.thickness_mm, refinements=refinements
