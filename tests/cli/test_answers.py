@@ -95,7 +95,6 @@ def test_the_device_is_chosen_by_its_memory(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, free))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
     said: list[str] = []

@@ -176,14 +176,24 @@ def test_a_device_that_is_not_there_is_refused(
         Computing(device=device).prepare(Talk())
 
 
-@pytest.mark.parametrize(("device", "found"), [("auto", "cuda"), ("cuda:1", "cuda:1"), ("cpu", "cpu")])
+@pytest.mark.parametrize(
+    ("device", "found"), [("auto", "cuda"), ("cuda", "cuda"), ("cuda:1", "cuda:1"), ("cpu", "cpu")]
+)
 def test_a_device_that_is_there_is_taken(device: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    current: list[str] = []
+    current: list[int | None] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "set_device", current.append)
+    # PyTorch's own refuses a device without a number.
+    monkeypatch.setattr(torch.cuda, "set_device", lambda one: current.append(torch.device(one).index))
     assert Computing(device=device).prepare(Talk()) == found
-    assert current == [found] * (found != "cpu")
+    assert current == ([1] if found == "cuda:1" else [])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("device", ["auto", "cuda", "cuda:0"])
+def test_the_device_of_this_machine_is_taken(device: str) -> None:
+    assert Computing(device=device).prepare(Talk()).startswith("cuda")
 
 
 def test_threads_and_seed_are_set(monkeypatch: pytest.MonkeyPatch) -> None:

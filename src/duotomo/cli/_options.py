@@ -63,7 +63,7 @@ class Computing:
         if self.threads is not None:
             use_threads(self.threads)
         announce_compiling(talk)
-        if found != "cpu":
+        if ":" in found:
             # Kernels are started on the current device.
             torch.cuda.set_device(found)
         return found
