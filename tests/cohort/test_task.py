@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from duotomo.cohort import forkserver
 from duotomo.cohort import task as tasks
 from duotomo.cohort.programs import MODULES, ForkServer, ForkServers
 from duotomo.cohort.task import DONE, KILLED, REFUSED, STOPPED, TOO_LARGE, Outcome, Task, run_case
@@ -114,6 +116,31 @@ def test_a_fork_has_what_its_process_has_imported(tmp_path: Path) -> None:
     assert said.read_text() == "graphlib 1 2\n"
     with said.open("ab") as file:
         assert server.begin("tests.cohort.says_modules", [], file, file) == -signal.SIGKILL
+
+
+def test_nothing_is_imported_beforehand_where_forks_could_then_not_use_a_gpu(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    with said.open("wb") as file:
+        server = ForkServer(1, file, modules=["graphlib", "tests.cohort.looks_at_cuda"])
+        try:
+            assert server.begin("tests.cohort.says_modules", ["graphlib", "torch"], file, file) is None
+            assert server.ended(60.0) == 7
+        finally:
+            server.close()
+    assert said.read_text() == "1 2\n"
+
+
+def test_a_gpu_is_counted_by_its_driver_while_modules_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str | None] = []
+
+    def looking(_: str) -> None:
+        seen.append(os.environ.get(forkserver.ASK_THE_DRIVER))
+
+    monkeypatch.setattr(importlib, "import_module", looking)
+    monkeypatch.delenv(forkserver.ASK_THE_DRIVER, raising=False)
+    assert forkserver.imported(["torch"])
+    assert seen == ["1"]
+    assert forkserver.ASK_THE_DRIVER not in os.environ
 
 
 def test_what_a_command_refuses_is_said(tmp_path: Path) -> None:
