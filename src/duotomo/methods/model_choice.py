@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
+from duotomo.geometry import VolumeGrid
+from duotomo.geometry.frame import voxel_to_world
 from duotomo.methods.level import Level
 from duotomo.methods.preconditioner import motion_curvatures
 from duotomo.methods.priors import Priors
@@ -23,6 +26,12 @@ On breasts of five women at 4 mm, 33 affine motions had scores up to 8.3; 38 oth
 
 SEEN = 0.05
 """Parameters count if the curvature along them is at least this share of the largest."""
+
+MOVED_MM = 1.0
+"""Control points that move tissue by more than this, on the mean, are needed, whatever the score."""
+
+_BODY, _MOST_POINTS = 0.2, 4000
+"""Tissue has this share of the largest attenuation; so many of its voxels are asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,3 +107,33 @@ def model_choice(
         scores.append(float((slope[seen].square() / curvature.diagonal[seen]).median()) / mean_square)
     edge_mm = max(level.grid.spacing_mm)
     return ModelChoice(score=max(scores), limit=MOST * min(1.0, MOST_AT_MM / edge_mm) ** 2)
+
+
+@torch.no_grad()
+def apart_mm(
+    some: Sequence[Motion], others: Sequence[Motion], volume: torch.Tensor, grid: VolumeGrid
+) -> float:
+    """Return how far from each other two motions put tissue: the mean, of the visit where that is most.
+
+    Parameters
+    ----------
+    some, others : sequence of Motion
+        Of each moving visit.
+    volume : torch.Tensor
+        (z, y, x), which shows where there is tissue.
+    grid : VolumeGrid
+        Of the volume.
+
+    Returns
+    -------
+    float
+        In mm; 0 without tissue.
+    """
+    tissue = (volume > _BODY * volume.max()).nonzero()
+    tissue = tissue[:: -(-len(tissue) // _MOST_POINTS) or 1].cpu()
+    if not len(tissue):
+        return 0.0
+    places_mm = torch.from_numpy(voxel_to_world(grid, tissue.numpy()).copy())
+    pairs = zip(some, others, strict=True)
+    apart = [(one.points(places_mm) - other.points(places_mm)).norm(dim=-1).mean() for one, other in pairs]
+    return float(max(apart))

@@ -155,8 +155,8 @@ class Settings:
         """Return settings that leave the model of motion to the data: affine, or control points after it.
 
         The method `simultaneous` estimates an affine motion first. Where its residuals ask for control
-        points (`model_choice`), it goes on with a B-spline, 22 mm from one to the next; else without.
-        The other methods estimate the affine motion only.
+        points (`model_choice`), or where these move tissue when they are tried, it goes on with a B-spline,
+        22 mm from one to the next; else without. The other methods estimate the affine motion only.
 
         Parameters
         ----------

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 
+from duotomo.methods.model_choice import MOVED_MM, apart_mm
 from duotomo.methods.multi_start import as_begun, multi_start
 from duotomo.methods.result import Result
 from duotomo.methods.runner import VOLUME, Runner, model_named
@@ -71,7 +72,12 @@ def simultaneous(
 def _chosen(
     study: Study, settings: Settings, state: State, on_step: OnStep | None, checkpoint: Checkpoint | None
 ) -> tuple[Settings, State]:
-    """Return the settings of the model that the data ask for, and the state after the stages of both."""
+    """Return the settings of the model that the data ask for, and the state that it goes on from.
+
+    Where the score does not ask for control points, their first stage is tried: a score is relative to what
+    the residuals hold, and rays with scatter hold much. Whether it is kept or not, its cost counts. A run
+    that is killed meanwhile tries again.
+    """
     soft, stiff = replace(settings, stiffer=()), settings.without_choice
     pairs = zip(soft.stages, stiff.stages, strict=False)
     common = sum(1 for _ in takewhile(lambda pair: _alike(*pair), pairs))
@@ -84,8 +90,20 @@ def _chosen(
     shared = replace(soft, stages=soft.stages[:common])
     runner = Runner(study, shared, on_step=on_step, checkpoint=checkpoint)
     state = runner.run(state)
-    diverged = state.status is Status.DIVERGED
-    return (soft if not diverged and runner.choice(state, model).needs_lattice else stiff), state
+    if state.status is Status.DIVERGED:
+        return stiff, state
+    if runner.choice(state, model).needs_lattice:
+        return soft, state
+    trial = Runner(study, replace(soft, stages=soft.stages[: common + 1]), on_step=on_step)
+    tried = trial.run(state)
+    volume, grid = state.volumes[VOLUME], study.grid.coarsen(state.coarsen)
+    if tried.status is Status.DIVERGED or (
+        apart_mm(runner.motions(state), trial.motions(tried), volume, grid) <= MOVED_MM
+    ):
+        return stiff, replace(state, applications=tried.applications, seconds=tried.seconds)
+    if checkpoint is not None:
+        checkpoint.save(tried)
+    return soft, tried
 
 
 def _kept(
