@@ -157,6 +157,14 @@ def profiled_curvature(
     n_steps: int = N_STEPS,
 ) -> tuple[ProfiledCurvature, Problem]:
     """Return the curvature at a result, and the problem that it belongs to, on the level for its motions."""
+    problem, volume, params = problem_at(study, settings, result)
+    return ProfiledCurvature(problem, volume, params, tolerance=tolerance, n_steps=n_steps), problem
+
+
+def problem_at(
+    study: Study, settings: Settings, result: Result
+) -> tuple[Problem, torch.Tensor, list[torch.Tensor]]:
+    """Return the problem on the level for the motions of a result, and its volume and parameters there."""
     motions = result.motions
     scales, coarsen = scales_of(study, settings.priors), level_factors(study, motions)
     # Edges know a motion without control points best, and so does the run that found it.
@@ -164,9 +172,7 @@ def profiled_curvature(
     level = level_of(study, coarsen, basis=settings.basis, priors=priors, scales=scales)
     moving = replace(priors, total_variation=MOVING * priors.total_variation)
     problem = Problem(level, [motion.transform for motion in motions], moving, scales)
-    volume = block_mean(result.volume, coarsen)
-    params = [motion.params for motion in motions]
-    return ProfiledCurvature(problem, volume, params, tolerance=tolerance, n_steps=n_steps), problem
+    return problem, block_mean(result.volume, coarsen), [motion.params for motion in motions]
 
 
 def are_few(motions: Sequence[Motion]) -> bool:
