@@ -181,9 +181,11 @@ def run(out: Path, name: str, draws: range, *, newton: bool = False) -> None:
     out.mkdir(parents=True, exist_ok=True)
     # What draws start from is solved longer: all scatter about it.
     redrawn = Redrawn.of(*start(case), n_steps=4 * case.n_steps)
-    drawing = NewtonDraws.of(redrawn) if newton else replace(redrawn, n_steps=case.n_steps)
+    exact = NewtonDraws.of(redrawn) if newton else None
+    drawing = replace(redrawn, n_steps=case.n_steps) if exact is None else exact
     if not (out / "base.npz").exists():
-        still = drawing.solved(None) if newton else redrawn.solved(None)
+        still = redrawn.solved(None) if exact is None else exact.solved(None)
+        by_hessian = covariance_by_hessian(redrawn, still) if exact is None else exact.covariance()
         write(
             out / "base.npz",
             {
@@ -192,7 +194,7 @@ def run(out: Path, name: str, draws: range, *, newton: bool = False) -> None:
                 "covariance": covariance_at(case, redrawn, redrawn.base),
                 "still_params": still.params[0].numpy(),
                 "still_covariance": covariance_at(case, redrawn, still),
-                "hessian_covariance": covariance_by_hessian(redrawn, still).numpy(),
+                "hessian_covariance": by_hessian.numpy(),
             },
         )
     for seed in draws:

@@ -87,6 +87,15 @@ class NewtonDraws:
         factor = torch.linalg.cholesky((hessian + hessian.T) / 2)
         return cls(redrawn=redrawn, still=x, factor=factor)
 
+    def covariance(self) -> torch.Tensor:
+        """Return the covariance of the parameters at the solution without noise, by dense matrices."""
+        product = self.redrawn.drawn(None).misfit.curvature(self.still)
+        slopes = torch.stack([product(unit) for unit in torch.eye(len(self.still), dtype=self.still.dtype)])
+        answered = torch.cholesky_solve(slopes, self.factor)
+        n = self.redrawn.base.volume.numel()
+        covariance: torch.Tensor = torch.cholesky_solve(answered.T, self.factor)[n:, n:]
+        return (covariance + covariance.T) / 2
+
     def solved(self, seed: int | None) -> Block:
         """Return volume and motions that the noise of a seed leads to; none adds no noise."""
         problem, x = self.redrawn.drawn(seed), self.still

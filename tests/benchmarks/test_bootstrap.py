@@ -11,7 +11,7 @@ import torch
 
 from benchmarks import bootstrap
 from benchmarks.bootstrap import CASES, compared, judge, run, start, whitened
-from benchmarks.bootstrap_newton import NewtonDraws, covariance_by_hessian, rows_of_hessian
+from benchmarks.bootstrap_newton import NewtonDraws, covariance_by_hessian
 from duotomo.methods.bootstrap import Redrawn
 from duotomo.solvers import Status
 from duotomo.transforms import BSpline
@@ -75,13 +75,10 @@ def test_newton_ends_where_the_solver_of_the_run_goes(tiny: Redrawn) -> None:
 @pytest.mark.slow
 @torch.no_grad()
 def test_the_covariance_by_the_hessian_is_that_of_dense_matrices(tiny: Redrawn) -> None:
-    still, problem = tiny.base, tiny.drawn(None)
-    covariance = covariance_by_hessian(tiny, still)
-    x, n = problem.misfit.join(still.volume, still.params), still.volume.numel()
-    hessian = rows_of_hessian(problem.of_both(still.volume, still.params)[0], x)
-    product = problem.misfit.curvature(x)
-    slopes = torch.stack([product(unit) for unit in torch.eye(len(x), dtype=torch.float64)])
-    expected = torch.linalg.solve(hessian, torch.linalg.solve(hessian, slopes).T)[n:, n:]
+    drawing = NewtonDraws.of(tiny)
+    volume, params = tiny.drawn(None).misfit.split(drawing.still)
+    covariance = covariance_by_hessian(tiny, replace(tiny.base, volume=volume, params=tuple(params)))
+    expected = drawing.covariance()
     scale = expected.diagonal().rsqrt()
     assert float(((covariance - expected) * scale[:, None] * scale).abs().max()) < 1e-3
 
