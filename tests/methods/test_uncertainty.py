@@ -27,9 +27,10 @@ from duotomo.methods.level import UNEXPLAINED
 from duotomo.methods.motion_prior import FAR_MM, MotionPrior
 from duotomo.methods.motion_uncertainty import quantile
 from duotomo.methods.preconditioner import motion_curvatures
+from duotomo.methods.sandwich import Form
 from duotomo.methods.scales import scales_of
 from duotomo.methods.structure import Structure
-from duotomo.methods.uncertainty import Form, profiled_curvature
+from duotomo.methods.uncertainty import profiled_curvature
 from duotomo.operators import Projector
 from duotomo.solvers import Status
 from duotomo.transforms import Affine, BSpline, Motion, Transform
