@@ -7,9 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from benchmarks import bootstrap
-from benchmarks.bootstrap import CASES, compared, judge, run, whitened
+from benchmarks.bootstrap import CASES, compared, judge, run, start, whitened
+from benchmarks.bootstrap_newton import NewtonDraws, covariance_by_hessian
+from duotomo.methods.bootstrap import Redrawn
+from duotomo.solvers import Status
+from duotomo.transforms import BSpline
 
 
 def drawn(factor: np.ndarray, n: int = 400) -> np.ndarray:
@@ -42,6 +47,40 @@ def test_points_are_compared_in_mm() -> None:
     assert found["points"]["depth_ratio"] == pytest.approx(0.5, rel=0.1)
     assert found["mean_square"] == pytest.approx(0.25, rel=0.1)
     assert found["share_of_variance"] == pytest.approx(1)
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Redrawn:
+    """Draws of 4^3 control points on 4^3 voxels."""
+    case = replace(CASES["bspline"], n=8, model=BSpline.shaped((4, 4, 4)))
+    return Redrawn.of(*start(case), n_steps=400)
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_newton_ends_where_the_solver_of_the_run_goes(tiny: Redrawn) -> None:
+    drawing = NewtonDraws.of(tiny)
+    block = drawing.solved(3)
+    assert block.status is Status.CONVERGED
+    problem = tiny.drawn(3)
+    objective, _ = problem.of_both(tiny.base.volume, tiny.base.params)
+    slope = objective.value_and_gradient(problem.misfit.join(block.volume, block.params))[1]
+    before = objective.value_and_gradient(drawing.still)[1]
+    assert float(slope.norm()) < 1e-6 * float(before.norm())
+    run = tiny.solved(3)
+    assert block.objective <= run.objective
+    assert block.objective == pytest.approx(run.objective, rel=1e-4)
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_the_covariance_by_the_hessian_is_that_of_dense_matrices(tiny: Redrawn) -> None:
+    drawing = NewtonDraws.of(tiny)
+    volume, params = tiny.drawn(None).misfit.split(drawing.still)
+    covariance = covariance_by_hessian(tiny, replace(tiny.base, volume=volume, params=tuple(params)))
+    expected = drawing.covariance()
+    scale = expected.diagonal().rsqrt()
+    assert float(((covariance - expected) * scale[:, None] * scale).abs().max()) < 1e-3
 
 
 def test_killed_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from duotomo import methods
 from duotomo.cli import _memory
 from duotomo.io import read_result
-from duotomo.methods import Settings
+from duotomo.methods import Settings, uncertainty_summary
 from duotomo.methods.uncertainty_cost import most_uncertainty_bytes
 from duotomo.solvers import Status
 from duotomo.transforms import Translation
@@ -42,8 +42,13 @@ def cost_of(share: float, n_bytes: int = 1000) -> Callable[..., methods.Uncertai
     return lambda *_: cost
 
 
-def test_asked_for_it_is_said_written_and_shown(study_path: Path, tmp_path: Path) -> None:
+def test_asked_for_it_is_said_written_and_shown(
+    study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, summary = [], uncertainty_summary._summary
+    monkeypatch.setattr(uncertainty_summary, "_summary", lambda *of: made.append(1) or summary(*of))
     code, output = joint(study_path, tmp_path, "--uncertainty")
+    assert len(made) == 1
     assert code == 0, output
     assert "How sure the motion is: about " in output
     (line,) = [line for line in output.splitlines() if line.startswith("how sure of visit 2")]

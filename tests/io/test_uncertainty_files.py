@@ -135,6 +135,15 @@ def test_what_is_not_known_says_why(tmp_path: Path) -> None:
     assert content["least_determined"] == []
 
 
+def test_summaries_that_are_known_are_not_made_again(tmp_path: Path) -> None:
+    of = found_with(shifted(1.0, 2.0, 3.0))
+    (made,) = summaries_of(of, (GRID,))
+    given = replace(made, determined=0.25)
+    write_result(tmp_path, of, moving_grids=(GRID,), settings={}, summaries=(given,))
+    (found,) = read_result(tmp_path).saved_uncertainties
+    assert found.summary.to_dict() == given.to_dict()
+
+
 def test_a_folder_without_them_reads_as_before(tmp_path: Path) -> None:
     write_result(tmp_path, result(), moving_grids=(GRID, SEEN), settings={})
     assert read_result(tmp_path).saved_uncertainties == ()

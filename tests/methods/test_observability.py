@@ -81,6 +81,14 @@ def test_views_from_one_place_give_a_reason_and_no_number(scan: Acquisition, wha
     assert result.by_views == ()
 
 
+def test_a_singular_curvature_gives_a_reason_and_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duotomo.methods.motion_precision.covariance_of_few", lambda *_: None)
+    result = motion_precision((SCAN, SCAN), body(), photons_per_mm2=PHOTONS)
+    assert not result.is_determined
+    assert "do not determine all parameters of an affine motion" in result.reason
+    assert all(map(math.isnan, (*result.deviation_mm, result.ratio, result.shift_ratio)))
+
+
 def test_the_given_protocol_stands_among_the_others() -> None:
     heard: list[tuple[int, int]] = []
     result = observability(

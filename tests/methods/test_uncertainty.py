@@ -18,6 +18,7 @@ from duotomo.methods import (
     Study,
     Visit,
     bootstrap,
+    summaries_of,
     uncertainty,
     uncertainty_of,
 )
@@ -26,9 +27,10 @@ from duotomo.methods.level import UNEXPLAINED
 from duotomo.methods.motion_prior import FAR_MM, MotionPrior
 from duotomo.methods.motion_uncertainty import quantile
 from duotomo.methods.preconditioner import motion_curvatures
+from duotomo.methods.sandwich import Form
 from duotomo.methods.scales import scales_of
 from duotomo.methods.structure import Structure
-from duotomo.methods.uncertainty import Form, profiled_curvature
+from duotomo.methods.uncertainty import profiled_curvature
 from duotomo.operators import Projector
 from duotomo.solvers import Status
 from duotomo.transforms import Affine, BSpline, Motion, Transform
@@ -226,12 +228,36 @@ def test_structure_is_where_slopes_are() -> None:
     assert not Structure.of(torch.zeros(GRID.shape), GRID, 1.8).values.any()
 
 
-@pytest.mark.parametrize("why", ["not converged", "folded", "singular"])
+def test_control_points_of_nothing_are_those_of_the_prior(visits: Study, settings: Settings) -> None:
+    """A curvature that is singular but for the prior: deviations of millimetres, and determined nowhere."""
+    result = replace(solved(visits, SPLINE(GRID)), volume=torch.zeros(GRID.shape))
+    (found,) = uncertainty_of(visits, settings, result, n_modes=20)
+    assert found.is_known
+    assert not found.is_determined(CENTERS).any()
+    assert bool(found.map_mm(GRID).isnan().all())
+    assert float(found.deviation_mm(CENTERS).min()) > 1
+    (summary,) = summaries_of(replace(result, uncertainties=(found,)), (GRID,))
+    assert summary.words == "the data determine the motion nowhere in the breast"
+
+
+@pytest.mark.parametrize("why", ["not converged", "coarser", "folded", "squeezed", "singular"])
 def test_no_numbers_that_look_sure(why: str, visits: Study, settings: Settings) -> None:
     result = solved(visits, Affine(GRID))
     if why == "not converged":
         result = replace(result, status=Status.STEP_LIMIT, reason="The limit of 3 steps was reached.")
         words = "did not converge.*limit of 3 steps"
+    elif why == "coarser":
+        # A level of the run converged, not its last one.
+        result = replace(result, grid=GRID.coarsen((2, 2, 2)), reason="It was a coarse level.")
+        words = "did not converge.*a coarse level"
+    elif why == "squeezed":
+        transform = Affine(GRID)
+        flat = torch.diag(torch.tensor([1.0, 1.0, 0.02], dtype=torch.float64))
+        result = replace(
+            result,
+            motions=(Motion(transform, transform.params(matrix=flat, translation_mm=(0.0, 0.0, 0.0))),),
+        )
+        words = "nearly so: at the border"
     elif why == "folded":
         transform = SPLINE(GRID)
         generator = torch.Generator().manual_seed(0)

@@ -16,8 +16,8 @@ from duotomo.methods import Priors, Result, Settings, uncertainty_of
 from duotomo.methods.level import FINEST
 from duotomo.methods.problem import Problem
 from duotomo.methods.profiled_curvature import ProfiledColumns, ProfiledCurvature
+from duotomo.methods.sandwich import BLOCK_MM, BLOCKS, SPECTRUM, Form
 from duotomo.methods.scales import level_of, scales_of
-from duotomo.methods.uncertainty import BLOCK_MM, BLOCKS, SPECTRUM, Form
 from duotomo.objectives import JointMisfit
 from duotomo.solvers import Status
 from duotomo.transforms import Affine, Motion

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from duotomo.io import CheckpointFile
     from duotomo.io.dicom.identity import Identity
     from duotomo.io.run_fingerprint import RunFingerprint
-    from duotomo.methods import Result, Study
+    from duotomo.methods import Result, Study, UncertaintySummary
 
 PATHS = ("inputs", "scan", "reference", "moving", "geometry", "deidentify_key")
 """Options that are paths: a file's name may be a patient's."""
@@ -197,11 +197,13 @@ class Run:
         agreement: Agreement | None = None,
         checkpoint: CheckpointFile,
         change: Change | None = None,
+        summaries: Sequence[UncertaintySummary] | None = None,
     ) -> int:
         """Write the result and the page, say what came out, and return the exit code.
 
         agreement: what was compared between the inputs. checkpoint: of the state in which the method ended,
         which is not needed then unless it diverged. change: what changed between the visits, if computed.
+        summaries: how sure the motions are, if it is known already.
         """
         from duotomo.io import write_result
         from duotomo.report.page_words import quality_checks
@@ -232,6 +234,7 @@ class Run:
             identities=self._named(identities, len(result.motions) + 1),
             displacements=True,
             change=change,
+            summaries=summaries,
             beside=lambda draft: self._beside(draft, result),
         )
         talk.wrote(written)

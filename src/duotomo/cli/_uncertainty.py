@@ -12,10 +12,12 @@ from duotomo.cli._memory import GB
 from duotomo.cli._options import Talk
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from duotomo.cli._progress import RunProgress
     from duotomo.cli._run import Run
     from duotomo.io import CheckpointFile
-    from duotomo.methods import Result, Settings, Study, UncertaintyCost
+    from duotomo.methods import Result, Settings, Study, UncertaintyCost, UncertaintySummary
 
 HowSure = Annotated[
     bool | None,
@@ -78,12 +80,10 @@ def how_sure(
     return replace(result, uncertainties=known)
 
 
-def quality_rows(study: Study, result: Result) -> dict[str, Any]:
+def quality_rows(summaries: Sequence[UncertaintySummary]) -> dict[str, Any]:
     """Return what the quality of a result says of it; nothing where it was not computed."""
-    from duotomo.methods import summaries_of
-
-    rows = summaries_of(result, [study.grid_of(visit) for visit in study.moving])
-    return {"uncertainty": [{"words": one.words, **one.to_dict()} for one in rows]} if rows else {}
+    rows = [{"words": one.words, **one.to_dict()} for one in summaries]
+    return {"uncertainty": rows} if rows else {}
 
 
 def _cost_words(cost: UncertaintyCost) -> str:

@@ -177,7 +177,7 @@ def joint(
     from duotomo.cli._progress import CHECKS, RunProgress, joint_phases
     from duotomo.errors import DuotomoError
     from duotomo.io import CheckpointFile, fingerprint, read_visits
-    from duotomo.methods import memory_bytes, quality_of, trust_of, with_tissue_behind
+    from duotomo.methods import memory_bytes, quality_of, summaries_of, trust_of, with_tissue_behind
     from duotomo.methods.uncertainty_cost import most_uncertainty_bytes
     from duotomo.solvers import Status
 
@@ -230,7 +230,8 @@ def joint(
             if sure:
                 asked = uncertainty is True
                 result = how_sure(talk, run, progress, study, settings, result, checkpoint, asked=asked)
-                quality |= quality_rows(study, result)
+            summaries = summaries_of(result, [study.grid_of(visit) for visit in study.moving])
+            quality |= quality_rows(summaries)
             found = what_changed(progress, study, settings, result, quality) if change else None
         code = run.finish(
             result,
@@ -249,6 +250,7 @@ def joint(
             agreement=study.agreement,
             checkpoint=checkpoint,
             change=found,
+            summaries=summaries,
         )
     raise typer.Exit(code)
 

@@ -85,6 +85,7 @@ def result_files(
     formats: Sequence[ResultFormat],
     identities: Sequence[Identity | None] | None,
     change: Change | None = None,
+    summaries: Sequence[UncertaintySummary] | None = None,
 ) -> dict[str, ResultFile]:
     """Return the files of a result by name, but for the index and the text that explains them."""
     volumes = {VOLUME: result.volume, **result.others}
@@ -99,8 +100,9 @@ def result_files(
     moved = zip(result.motions, inverses, moving_grids, strict=True)
     for visit, (motion, inverse, grid) in enumerate(moved, start=2):
         files |= _motion_files(visit, motion, inverse, grid, result.grid, displacements)
-    for visit, summary in enumerate(summaries_of(result, moving_grids), start=2):
-        files |= _uncertainty_files(visit, result.uncertainties[visit - 2], summary, moving_grids[visit - 2])
+    summaries = summaries_of(result, moving_grids) if summaries is None else summaries
+    for visit, (known, summary) in enumerate(zip(result.uncertainties, summaries, strict=True), start=2):
+        files |= _uncertainty_files(visit, known, summary, moving_grids[visit - 2])
     if change is not None:
         files |= _change_files(change)
     for kind in (ResultFormat.MHA, ResultFormat.NRRD):

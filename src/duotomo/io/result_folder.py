@@ -43,6 +43,7 @@ from duotomo.methods.registration import reference_to_moving
 from duotomo.methods.result import Result
 from duotomo.methods.settings import Settings
 from duotomo.methods.study import Study
+from duotomo.methods.uncertainty_summary import UncertaintySummary
 from duotomo.transforms import Inverse, Motion
 
 FEW = 12
@@ -69,6 +70,7 @@ def write_result(
     identities: Sequence[Identity | None] | None = None,
     displacements: bool = False,
     change: Change | None = None,
+    summaries: Sequence[UncertaintySummary] | None = None,
     beside: Beside | None = None,
 ) -> list[Path]:
     """Write volumes as NIfTI, motions and their inverses for ITK, the history, and what explains them.
@@ -103,6 +105,8 @@ def write_result(
         than about two million.
     change : Change, optional
         What changed between the visits, if that was computed.
+    summaries : sequence of UncertaintySummary, optional
+        What `summaries_of` returns of the result, if it is known already.
     beside : callable, optional
         Called with a folder in which the result is already whole, such as to draw a page of it; the kinds,
         by name, of the files that it wrote there, which become part of the result.
@@ -132,6 +136,7 @@ def write_result(
         formats=formats,
         identities=identities,
         change=change,
+        summaries=summaries,
     )
     explain = partial(write_text, text=readme_text(result, files))
     files[README] = ResultFile(kind="readme", about="this text", write=explain)

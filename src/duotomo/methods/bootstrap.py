@@ -16,7 +16,7 @@ from duotomo.methods.problem import Problem
 from duotomo.methods.result import Result
 from duotomo.methods.settings import Coupled, Settings
 from duotomo.methods.study import Study
-from duotomo.methods.uncertainty import OnPart, profiled_curvature, refusal
+from duotomo.methods.uncertainty import OnPart, problem_at, refusal
 from duotomo.objectives.term import shown, warped
 
 TOLERANCE = 1e-7
@@ -50,11 +50,11 @@ class Redrawn:
     @classmethod
     def of(cls, study: Study, settings: Settings, result: Result, *, n_steps: int = N_STEPS) -> Redrawn:
         """Return the draws of a result."""
-        profiled, problem = profiled_curvature(study, settings, result)
+        problem, volume, params = problem_at(study, settings, result)
         # The covariance assumes smoother control points than the run.
         priors = replace(problem.priors, bending=STIFFNESS * problem.priors.bending)
         problem = Problem(problem.level, problem.transforms, priors, problem.scales)
-        base = _solved(problem, profiled.volume, tuple(profiled.params), n_steps)
+        base = _solved(problem, volume, tuple(params), n_steps)
         return cls(problem=problem, base=base, predicted=_predicted(problem, base), n_steps=n_steps)
 
     def params(self, seed: int) -> torch.Tensor:
@@ -64,9 +64,12 @@ class Redrawn:
     @torch.no_grad()
     def solved(self, seed: int | None) -> Block:
         """Return volume and motions that the noise of a seed leads to; none adds no noise."""
+        return _solved(self.drawn(seed), self.base.volume, self.base.params, self.n_steps)
+
+    def drawn(self, seed: int | None) -> Problem:
+        """Return the problem whose data are those predicted, with the noise of a seed, or none."""
         level = _drawn(self.problem.level, self.predicted, seed)
-        own = Problem(level, self.problem.transforms, self.problem.priors, self.problem.scales)
-        return _solved(own, self.base.volume, self.base.params, self.n_steps)
+        return Problem(level, self.problem.transforms, self.problem.priors, self.problem.scales)
 
 
 @torch.no_grad()

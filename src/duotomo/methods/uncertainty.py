@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import partial
-from typing import Literal
 
 import torch
 
@@ -18,35 +17,23 @@ from duotomo.methods.problem import Problem
 from duotomo.methods.profiled_curvature import N_STEPS, TOLERANCE, ProfiledCurvature
 from duotomo.methods.result import Result
 from duotomo.methods.runner import MOVING
+from duotomo.methods.sandwich import Form, SandwichParts
 from duotomo.methods.scales import level_of, scales_of
 from duotomo.methods.settings import Settings
-from duotomo.methods.solves import Rows, SolveStore, solved_columns, solved_products
+from duotomo.methods.solves import SolveStore, solved_columns, solved_products
 from duotomo.methods.structure import Structure
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
 from duotomo.transforms import Motion
 from duotomo.transforms.transform import FEW_PARAMS
 
-Form = Literal["sandwich", "laplace", "noise"]
-
-BLOCK_MM = 24.0
-"""Edge of a block of the detector whose residuals, in all views, count as one draw."""
-
-BLOCKS = {"few": 1.9, "many": 0.35}
-"""Weight of the slopes' covariance by blocks of residuals: what goes together far, and over views."""
-
-SPECTRUM = {"few": 5.0, "many": 1.1}
-"""Weight of that by the spectrum of the residuals: what goes together near, in the same way everywhere.
-
-Few parameters are taken at full resolution, where the volume explains part of what residuals should show;
-many on voxels twice as large, which explain less than those of the run. Fitted on 121 motions of five women.
-"""
-
 SMOOTHNESS = 0.97
-"""Variance of what the prior of control points leaves out, over what it assumes; fitted likewise."""
+"""Variance of what the prior of control points leaves out, over what it assumes.
+
+Fitted, as are those of blocks and spectrum."""
 
 AXES = (0.48, 0.48, 0.91)
-"""Variances of displacements by control points along x, y and z, over those of the three above; likewise."""
+"""Variances of displacements by control points along x, y and z, over those that follow; fitted likewise."""
 
 SEEN_WIDTH, ABOUT_WIDTH = 0.15, 0.3
 """Windows of the structure that a motion is seen by, and of that which errors grow with: standard deviations,
@@ -60,12 +47,6 @@ MOST_VOXELS = 8_000_000
 
 PER_SPACING = 11
 """Voxels between two control points, above which finer ones add nothing."""
-
-_FFTS = 32
-"""Transforms at once."""
-
-_SLAB = 65536
-"""Columns that are taken to float64 at once."""
 
 LEAST_VOLUME = 0.05
 """Of what a motion leaves of a volume: below, it folds or nearly so."""
@@ -157,6 +138,14 @@ def profiled_curvature(
     n_steps: int = N_STEPS,
 ) -> tuple[ProfiledCurvature, Problem]:
     """Return the curvature at a result, and the problem that it belongs to, on the level for its motions."""
+    problem, volume, params = problem_at(study, settings, result)
+    return ProfiledCurvature(problem, volume, params, tolerance=tolerance, n_steps=n_steps), problem
+
+
+def problem_at(
+    study: Study, settings: Settings, result: Result
+) -> tuple[Problem, torch.Tensor, list[torch.Tensor]]:
+    """Return the problem on the level for the motions of a result, and its volume and parameters there."""
     motions = result.motions
     scales, coarsen = scales_of(study, settings.priors), level_factors(study, motions)
     # Edges know a motion without control points best, and so does the run that found it.
@@ -164,9 +153,7 @@ def profiled_curvature(
     level = level_of(study, coarsen, basis=settings.basis, priors=priors, scales=scales)
     moving = replace(priors, total_variation=MOVING * priors.total_variation)
     problem = Problem(level, [motion.transform for motion in motions], moving, scales)
-    volume = block_mean(result.volume, coarsen)
-    params = [motion.params for motion in motions]
-    return ProfiledCurvature(problem, volume, params, tolerance=tolerance, n_steps=n_steps), problem
+    return problem, block_mean(result.volume, coarsen), [motion.params for motion in motions]
 
 
 def are_few(motions: Sequence[Motion]) -> bool:
@@ -226,7 +213,7 @@ def covariance_of_few(
     heard = None if on_part is None else partial(_shifted, on_part, 0, n)
     units = torch.eye(n, dtype=torch.float64)
     columns = solved_columns(profiled, units, store=store, on_part=heard)
-    parts = _Parts.of(problem.level, profiled, columns, form, "few")
+    parts = SandwichParts.of(problem.level, profiled, columns, form, "few")
     scale = parts.curvature.diagonal().clamp(min=1e-300).rsqrt()
     values, vectors = torch.linalg.eigh(scale[:, None] * parts.curvature * scale)
     if not float(values[0]) > SINGULAR * float(values[-1]):
@@ -259,7 +246,7 @@ def _of_many(
         second = partial(_shifted, on_part, n_first, n_first + n_modes)
     modes = _spread(priors, _dominant(profiled, priors, n_first, first, store)[:n_modes])
     columns = solved_columns(profiled, modes, store=store, on_part=second)
-    parts = _Parts.of(problem.level, profiled, columns, form, "many")
+    parts = SandwichParts.of(problem.level, profiled, columns, form, "many")
     del columns
     # In units of the prior, S is I + U T U^T; outside of U the prior stands.
     eye = torch.eye(n_modes, dtype=torch.float64)
@@ -322,80 +309,9 @@ def _dominant(
     return directions
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Parts:
-    """Matrices of some directions: the profiled curvature, and the covariance of the slope."""
-
-    curvature: torch.Tensor
-    meat: torch.Tensor
-
-    @classmethod
-    def of(cls, level: Level, profiled: ProfiledCurvature, columns: Rows, form: Form, number: str) -> _Parts:
-        rays = columns["rays"]
-        white, of_priors = _gram(rays, rays), _gram(columns["volumes"], columns["priors"])
-        own = profiled.split(rays)
-        if form == "sandwich":
-            residuals = profiled.split(profiled.residuals())
-            of_blocks = _block_meat(level, own, residuals)
-            meat = BLOCKS[number] * of_blocks + SPECTRUM[number] * _spectral_meat(own, residuals)
-        else:
-            meat = _noise_meat(level, own)
-        return cls(curvature=white + (of_priors + of_priors.T) / 2, meat=meat)
-
-
-def _noise_meat(level: Level, rays: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return the covariance of the slopes for white noise: that of each visit, or 1 with weights.
-
-    rays: columns of each visit, (direction, view, v, u); here and below.
-    """
-    parts = [part.flatten(1) for part in rays]
-    grams = [noise**2 * _gram(part, part) for part, noise in zip(parts, level.noises, strict=True)]
-    return torch.stack(grams).sum(dim=0)
-
-
 def _unit(level: Level) -> float:
     """Return the variance that a misfit of 1/2 stands for: 1 with weights, that of the noise without."""
     return sum(noise**2 for noise in level.noises) / len(level.noises)
-
-
-def _block_meat(
-    level: Level, rays: Sequence[torch.Tensor], residuals: Sequence[torch.Tensor]
-) -> torch.Tensor:
-    """Return the sum over blocks of the detector of the products of what each adds to the slopes."""
-    slopes = []
-    for own, residual, visit in zip(rays, residuals, level.visits, strict=True):
-        edges = [max(1, round(BLOCK_MM / mm)) for mm in visit.acquisition.pixel_spacing_mm]
-        added = (own * residual).sum(dim=1)
-        blocks = torch.nn.functional.avg_pool2d(added[None], edges, ceil_mode=True, divisor_override=1)[0]
-        slopes.append(blocks.flatten(1))
-    joined = torch.cat(slopes, dim=1)
-    return _gram(joined, joined)
-
-
-def _spectral_meat(rays: Sequence[torch.Tensor], residuals: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return the covariance of the slopes for stationary noise with the spectrum of the residuals."""
-    total = torch.zeros(len(rays[0]), len(rays[0]), dtype=torch.float64)
-    axes = (-3, -2, -1)
-    for own, residual in zip(rays, residuals, strict=True):
-        amplitude = torch.fft.fftn(residual).abs() / residual.numel()
-        shaped = []
-        for start in range(0, len(own), _FFTS):
-            spectrum = torch.fft.fftn(own[start : start + _FFTS], dim=axes) * amplitude
-            shaped.append(torch.view_as_real(spectrum).flatten(1))
-        joined = torch.cat(shaped)
-        total += _gram(joined, joined)
-    return total
-
-
-def _gram(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the products of rows, float64 on the CPU."""
-    if one.device.type == "cpu" and one.dtype == torch.float32:
-        total = torch.zeros(len(one), len(other), dtype=torch.float64)
-        for start in range(0, one.shape[1], _SLAB):
-            own = slice(start, start + _SLAB)
-            total += one[:, own].double() @ other[:, own].double().T
-        return total
-    return (one.double() @ other.double().T).cpu()
 
 
 def _spread(priors: Sequence[MotionPrior], rows: torch.Tensor) -> torch.Tensor:
