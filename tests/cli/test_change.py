@@ -227,6 +227,13 @@ def test_what_contradicts_it_is_refused(study_path: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "new").exists()
 
 
+def test_voxels_larger_than_what_is_looked_for_are_refused_before_the_run(tmp_path: Path) -> None:
+    code, output = run("change", *write_visits(tmp_path), "--voxel", "8,8,8", "--out", tmp_path / "new")
+    assert code == 2
+    assert "voxels with edges of at most 6 mm; there are edges of 8 mm. Set --voxel" in output
+    assert not (tmp_path / "new").exists()
+
+
 def test_two_visits_are_compared_and_no_more(tmp_path: Path) -> None:
     study = tiny_study()
     third = replace(study.visits[1], projections=study.visits[1].projections * 1.01)

@@ -28,6 +28,7 @@ WhatChanged = Annotated[
 
 def check_change(run: Run, study: ScannedStudy, *, is_simultaneous: bool) -> None:
     """Raise unless what changed can be computed after the run: it is missed before, not after."""
+    from duotomo.change.templates import too_coarse
     from duotomo.errors import DuotomoError
     from duotomo.io.result_files import check_libraries
 
@@ -40,6 +41,8 @@ def check_change(run: Run, study: ScannedStudy, *, is_simultaneous: bool) -> Non
         raise DuotomoError(
             f"expected two visits, the current one and the prior; got {len(study.visits)}. Name two of them."
         )
+    if coarse := too_coarse(study.grid):
+        raise DuotomoError(f"{coarse} Set --voxel, or leave --change out.")
     check_libraries(run.formats, change=True)
 
 
