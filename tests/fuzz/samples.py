@@ -230,7 +230,10 @@ _SETTINGS_COMMANDS: dict[str, Words] = {
     "reconstruct": ("reconstruct", "{in}/s.h5", "--settings", "{in}/s.toml", "--json", "--out", "{out}"),
     "joint": ("joint", *_twice("s.h5"), "--settings", "{in}/s.toml", "--out", "{out}"),
     "register": ("register", *_twice("v.nii.gz"), "--settings", "{in}/s.toml", "--out", "{out}"),
-    "change": ("change", *_twice("s.h5"), "--settings", "{in}/s.toml", "--out", "{out}"),
+    "change": (
+        *("change", *_twice("s.h5"), "--voxel", "6,6,6"),
+        *("--settings", "{in}/s.toml", "--out", "{out}"),
+    ),
 }
 _PACKED = ("nifti packed", "mat packed")
 # Of a packed MetaImage or NRRD, the header has no checksum.
@@ -310,7 +313,7 @@ SAMPLES: dict[str, Sample] = STACKS | {
                     'method = "bp"\nvoxel = [8.0, 8.0, 8.0]\n',
                     'transform = "rigid"\nsteps = 1\n',
                     'transform = "rigid"\nsteps = 1\n',
-                    'transform = "rigid"\nsteps = 1\nvoxel = [6.0, 6.0, 6.0]\n',
+                    'transform = "rigid"\nsteps = 1\n',
                 ),
                 strict=True,
             )
