@@ -231,7 +231,8 @@ _SETTINGS_COMMANDS: dict[str, Words] = {
     "joint": ("joint", *_twice("s.h5"), "--settings", "{in}/s.toml", "--out", "{out}"),
     "register": ("register", *_twice("v.nii.gz"), "--settings", "{in}/s.toml", "--out", "{out}"),
     "change": (
-        *("change", *_twice("s.h5"), "--voxel", "6,6,6"),
+        # An empty file would ask for a whole run.
+        *("change", *_twice("s.h5"), "--voxel", "6,6,6", "--transform", "translation", "--steps", "1"),
         *("--settings", "{in}/s.toml", "--out", "{out}"),
     ),
 }

@@ -42,7 +42,7 @@ def check_change(run: Run, study: ScannedStudy, *, is_simultaneous: bool) -> Non
             f"expected two visits, the current one and the prior; got {len(study.visits)}. Name two of them."
         )
     if coarse := too_coarse(study.grid):
-        raise DuotomoError(f"{coarse} Set --voxel, or leave --change out.")
+        raise DuotomoError(f"expected finer voxels. {coarse} Set --voxel, or leave --change out.")
     check_libraries(run.formats, change=True)
 
 
