@@ -108,6 +108,8 @@ def test_voxels_larger_than_what_is_looked_for_are_a_reason_and_no_scores() -> N
     study, settings, result = solved(CONTRAST, 0.0)
     coarse = replace(study, grid=study.grid.coarsen(2))
     change = change_of(coarse, settings, result)
-    assert change.reason.startswith("A change of at most 12 mm takes voxels with edges of at most 6 mm; there are")
-    with pytest.raises(DuotomoError, match="there are edges of 8 mm. Choose a finer grid"):
+    assert change.reason.startswith(
+        "A change of at most 12 mm takes voxels with edges of at most 6 mm; there are"
+    )
+    with pytest.raises(DuotomoError, match=r"there are edges of 8 mm\. Choose a finer grid"):
         score_map(coarse, settings, result)
