@@ -4,12 +4,15 @@
     python -m benchmarks.change run --cache cache --out rows --without 200 --with 200 --split judged
     python -m benchmarks.change judge rows --figure change.png --json change.json
     python -m benchmarks.change judge rows --peers rows_elastix     # those of benchmarks.change_peers
-    python -m benchmarks.change run --cache cache --out repeats --repeats 70 --split judged
+    python -m benchmarks.change run --cache cache --out repeats --repeats 70 --split judged --ours
     python -m benchmarks.change judge rows --repeats repeats
 
 `run` solves each pair with the defaults and writes rows/CASE.json: the peaks of |z| of each method, the
 findings, and the truth. A case that is there already is not computed again, and several processes can share a
-folder (`--shard 0/16`). `--quick` takes a few pairs with voxels of 4 mm. `judge` gathers rows. The methods,
+folder (`--shard 0/16`). `--quick` takes a few pairs with voxels of 4 mm. `--names FILE` runs cases by name,
+`--ours` leaves the baselines out, and `--volumes DIR` keeps the visits' own reconstructions for
+benchmarks.change_peers. `--behind-mm` and `--blind-mm` try other treatments of the chest wall: voxels behind
+it, and prior rays near it without weight. `judge` gathers rows. The methods,
 all with the same templates: duotomo's findings; the current visit alone; the registered difference of the
 visits, each reconstructed alone; and that difference, whitened by its own spectrum.
 """
@@ -25,10 +28,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.change_cases import CaseSpec, ChangeCase, make, plan
+from benchmarks.change_cases import CaseSpec, ChangeCase, make
 from benchmarks.change_judge import judged, repeated
 from benchmarks.change_judge_peers import beside
-from benchmarks.change_plan import repeats
+from benchmarks.change_plan import chosen, repeats
+from benchmarks.change_treatment import USUAL, Treatment
+from benchmarks.change_volumes import Volumes
 from duotomo.change import Silent, change_of, for_change
 from duotomo.change.finding import Xyz
 from duotomo.change.peaks import Index, peaks
@@ -37,7 +42,13 @@ from duotomo.change.templates import TEMPLATES
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_to_world, world_to_voxel
 from duotomo.io.plain_json import json_text
-from duotomo.methods import Result, Settings, simultaneous, trust_of, with_visits_alone
+from duotomo.methods import (
+    Result,
+    Settings,
+    simultaneous,
+    trust_of,
+    with_visits_alone,
+)
 from duotomo.transforms import target_registration_error
 
 LOWEST, MOST = 2.5, 400
@@ -52,18 +63,21 @@ DESCRIBED = (
 Row = dict[str, Any]
 
 
-def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str) -> Row:
+def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str, treatment: Treatment = USUAL) -> Row:
     """Solve one case; return what each method says of it."""
     case = make(spec, cache, voxel_mm=voxel_mm, device=device)
-    settings = for_change(Settings.automatic(case.study), case.study)
+    study = treatment.of(case.study)
+    settings = for_change(Settings.automatic(study), study)
     began = time.perf_counter()
-    result = simultaneous(case.study, settings)
+    result = simultaneous(study, settings)
     seconds = {"joint": time.perf_counter() - began}
     began = time.perf_counter()
-    change = change_of(case.study, settings, result)
+    change = change_of(study, settings, result)
     seconds["change"] = time.perf_counter() - began
-    trust = trust_of(case.study, settings, result)
+    trust = trust_of(study, settings, result)
     row = described(case) | {
+        "behind_mm": treatment.behind_mm,
+        "blind_mm": treatment.blind_mm,
         "trusted": trust.trusted,
         "not_trusted_for": [one.name for one in trust.checks if not one.passed],
         "checks": {one.name: one.value for one in trust.checks},
@@ -77,23 +91,28 @@ def run(spec: CaseSpec, cache: Path, voxel_mm: float, device: str) -> Row:
     if change.reason:
         return row | {"peaks": {}, "litres": 0.0}
     stated = change.silent == int(Silent.STATED)
-    result = with_visits_alone(case.study, settings, result)
-    alone = result.others["visit_1"]
-    difference = alone - result.others["visit_2_registered"]
-    stated = stated.to(difference.device)
-    grid = case.study.grid
-    z_maps = {
-        "duotomo": change.z_map,
-        "current visit": baseline(alone, stated, grid),
-        "difference": baseline(difference, stated, grid),
-        "whitened difference": baseline(whitened(difference, stated), stated, grid),
-    }
+    grid = study.grid
     row["litres"] = change.litres
-    row["peaks"] = {name: kept_peaks(z, grid) for name, z in z_maps.items()}
+    row["peaks"] = {"duotomo": kept_peaks(change.z_map, grid)}
     if case.lesion_mm is not None:
         row["stated"] = bool(stated[_index(case.lesion_mm, grid)])
-        volumes = {"truth": case.truth, "f + c": change.volume, "joint": result.volume, "alone": alone}
+    if not treatment.beside:
+        return row
+    result = with_visits_alone(study, settings, result)
+    alone = result.others["visit_1"]
+    if treatment.volumes is not None:
+        Volumes.of(study, alone, result.others["visit_2"]).save(treatment.volumes / f"{spec.name}.npz")
+    difference = alone - result.others["visit_2_registered"]
+    stated = stated.to(difference.device)
+    row["peaks"] |= {
+        "current visit": kept_peaks(baseline(alone, stated, grid), grid),
+        "difference": kept_peaks(baseline(difference, stated, grid), grid),
+        "whitened difference": kept_peaks(baseline(whitened(difference, stated), stated, grid), grid),
+    }
+    if case.lesion_mm is not None:
+        volumes = {"f + c": change.volume, "joint": result.volume, "alone": alone}
         row["contrast"] = {name: _contrast(one, case, grid) for name, one in volumes.items()}
+        row["contrast"]["truth"] = _contrast(case.truth, case, case.study.grid)
     return row
 
 
@@ -174,10 +193,15 @@ def main() -> None:
     runs.add_argument("--without", type=int, default=200)
     runs.add_argument("--with", type=int, default=200, dest="n_with")
     runs.add_argument("--repeats", type=int, default=0, help="instead: so many of one breast scanned twice")
+    runs.add_argument("--names", type=Path, help="instead: a file with a case on each line")
     runs.add_argument("--split", choices=["development", "judged"])
     runs.add_argument("--voxel-mm", type=float, default=2.0)
     runs.add_argument("--device", default="cpu")
     runs.add_argument("--shard", default="0/1", help="which of how many parts, such as 3/16")
+    runs.add_argument("--behind-mm", type=float, default=0.0, help="of voxels behind the chest wall")
+    runs.add_argument("--blind-mm", type=float, default=0.0, help="of prior rays without weight there")
+    runs.add_argument("--ours", action="store_true", help="without the baselines")
+    runs.add_argument("--volumes", type=Path, help="folder that keeps the visits' own reconstructions")
     runs.add_argument("--quick", action="store_true", help="two pairs with and two without, voxels of 4 mm")
     judges = commands.add_parser("judge")
     judges.add_argument("rows", type=Path)
@@ -213,17 +237,24 @@ def _read(folder: Path) -> list[Row]:
 def _run_all(options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if options.repeats:
-        specs = repeats(options.repeats)
+        specs = [one for one in repeats(options.repeats) if options.split in (None, one.anatomy.split)]
     else:
-        specs = plan(2, 2) if options.quick else plan(options.without, options.n_with)
+        n_without, n_with = (2, 2) if options.quick else (options.without, options.n_with)
+        specs = chosen(n_without, n_with, split=options.split, names=options.names)
+    treatment = Treatment(
+        behind_mm=options.behind_mm,
+        blind_mm=options.blind_mm,
+        beside=not options.ours,
+        volumes=options.volumes,
+    )
     voxel_mm = 4.0 if options.quick else options.voxel_mm
     part, parts = (int(one) for one in options.shard.split("/"))
     for number, spec in enumerate(specs):
         done = options.out / f"{spec.name}.json"
-        if number % parts != part or done.exists() or options.split not in (None, spec.anatomy.split):
+        if number % parts != part or done.exists():
             continue
         began = time.perf_counter()
-        row = run(spec, options.cache, voxel_mm, options.device)
+        row = run(spec, options.cache, voxel_mm, options.device, treatment)
         done.write_text(json.dumps(row))
         seconds = time.perf_counter() - began
         print(f"{spec.name}: {len(row['findings'])} findings, {seconds:.0f} s", flush=True)

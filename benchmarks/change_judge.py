@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from duotomo.change.false_findings import threshold_for
-from duotomo.methods.trust import RAYS
+from duotomo.methods.trust import may_be_a_change
 
 Row = dict[str, Any]
 
@@ -59,7 +59,10 @@ def false_scores(row: Row, method: str) -> list[float]:
 
 def _is_refused(row: Row, method: str) -> bool:
     """Return whether nothing is said: duotomo does not compare visits whose motion is not trusted."""
-    return method == OURS and not set(row["not_trusted_for"]) <= RAYS
+    values = row.get("checks", {})
+    return method == OURS and not all(
+        may_be_a_change(one, values.get(one, 0)) for one in row["not_trusted_for"]
+    )
 
 
 class Curve:

@@ -16,7 +16,6 @@ import argparse
 import json
 import math
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,83 +23,23 @@ import numpy as np
 import torch
 
 from benchmarks.change import baseline, kept_peaks
-from benchmarks.change_cases import CaseSpec, grid_of, make, named, plan
+from benchmarks.change_cases import grid_of, make
+from benchmarks.change_plan import chosen
+from benchmarks.change_volumes import Volumes
 from benchmarks.peers.exchange import DEFORMABLE, Array
 from benchmarks.peers.registration import PROGRAMS, Found, check, job_of
 from benchmarks.peers.registration import run as run_program
 from benchmarks.robust_peers import centroid_mm
-from duotomo.change import Silent, for_change
-from duotomo.change.silent import depth_mm, silent_voxels
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm, voxel_to_world
-from duotomo.methods import Settings, Study
-from duotomo.methods.comparison import visit_alone
-from duotomo.transforms import DisplacementField, Motion, Translation
+from duotomo.transforms import DisplacementField, Motion
 
 Row = dict[str, Any]
 
 AIR_MM = 8.0
 """Air that programs get around the volumes, but not behind the chest wall: the grid ends at the plates, and a
 skin without air beyond it is no edge to them."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Volumes:
-    """Both visits of a case, each reconstructed alone.
-
-    Parameters
-    ----------
-    visit_1, visit_2 : numpy.ndarray
-        The current visit and the prior one, each in its own frame, (z, y, x), 1/mm.
-    stated : numpy.ndarray
-        (z, y, x), bool: voxels of the current visit that count.
-    """
-
-    visit_1: Array = field(repr=False)
-    visit_2: Array = field(repr=False)
-    stated: Array = field(repr=False)
-
-    @classmethod
-    def reconstructed(cls, study: Study) -> Volumes:
-        """Return those of a study; stated is what can be said without a motion."""
-        settings = for_change(Settings.automatic(study), study)
-        one, other = (visit_alone(study, settings, index).cpu() for index in range(2))
-        unmoved = Translation(study.grid)
-        silent = silent_voxels(study, depth_mm(one, study.grid), Motion(unmoved, unmoved.identity()))
-        return cls(visit_1=one.numpy(), visit_2=other.numpy(), stated=(silent == int(Silent.STATED)).numpy())
-
-    def save(self, path: Path) -> None:
-        """Write a file, volumes in half precision."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        begun = path.with_suffix(".part.npz")
-        np.savez(
-            begun,
-            visit_1=self.visit_1.astype(np.float16),
-            visit_2=self.visit_2.astype(np.float16),
-            stated=self.stated,
-        )
-        begun.replace(path)
-
-    @classmethod
-    def load(cls, path: Path, grid: VolumeGrid) -> Volumes:
-        """Read a file of volumes on a grid."""
-        with np.load(path) as file:
-            missing = sorted({"visit_1", "visit_2", "stated"} - set(file.files))
-            if missing:
-                raise DuotomoError(
-                    f"{path}: expected visit_1, visit_2 and stated; there is no {', '.join(missing)}. "
-                    "Remove the file to have it made anew."
-                )
-            one, other = (file[name].astype(np.float32) for name in ("visit_1", "visit_2"))
-            stated = file["stated"].astype(bool)
-        for name, array in (("visit_1", one), ("visit_2", other), ("stated", stated)):
-            if array.shape != grid.shape:
-                raise DuotomoError(
-                    f"{path}: expected {name} (z, y, x) = {grid.shape}; got {array.shape}. "
-                    "Was it made with another --voxel-mm?"
-                )
-        return cls(visit_1=one, visit_2=other, stated=stated)
 
 
 def row_of(name: str, program: str, volumes: Volumes, grid: VolumeGrid, *, python: Path) -> Row:
@@ -148,14 +87,6 @@ def resampled(prior: Array, points_mm: Array, grid: VolumeGrid) -> torch.Tensor:
     return Motion(of_voxels, params).warp(grid, grid)(torch.from_numpy(prior))
 
 
-def chosen(options: argparse.Namespace) -> list[CaseSpec]:
-    """Return the cases asked for: those of a file of names, or of a trial."""
-    if options.names:
-        return [named(line.strip()) for line in options.names.read_text().splitlines() if line.strip()]
-    specs = plan(options.without, options.n_with)
-    return [spec for spec in specs if options.split in (None, spec.anatomy.split)]
-
-
 def main() -> None:
     """Check the program on known motions, and write a row for each case."""
     parser = argparse.ArgumentParser(
@@ -176,7 +107,8 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="of the reconstructions")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    todo = [spec for spec in chosen(options) if not (options.out / f"{spec.name}.json").exists()]
+    asked = chosen(options.without, options.n_with, split=options.split, names=options.names)
+    todo = [spec for spec in asked if not (options.out / f"{spec.name}.json").exists()]
     problem = check(options.program, python=options.python) if todo else None
     if problem is not None:
         raise DuotomoError(f"change_peers: {options.program} does not find a known motion: {problem}")

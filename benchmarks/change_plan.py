@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -73,6 +74,13 @@ def repeats(n: int, *, anatomies: Sequence[Anatomy] = ANATOMIES) -> list[CaseSpe
         names = [f"{mine[number % len(mine)].name}-none-repeat-more{number}" for number in range(n)]
         specs += [named(name, anatomies) for name in names]
     return specs
+
+
+def chosen(n_without: int, n_with: int, *, split: str | None, names: Path | None = None) -> list[CaseSpec]:
+    """Return the cases asked for: of a file with a name on each line, or of one split of a plan."""
+    if names is not None:
+        return [named(line.strip()) for line in names.read_text().splitlines() if line.strip()]
+    return [spec for spec in plan(n_without, n_with) if split in (None, spec.anatomy.split)]
 
 
 def _deck(rng: np.random.Generator, values: Sequence[Any], n: int) -> list[Any]:

@@ -12,6 +12,8 @@ import torch
 
 from benchmarks.change_anatomies import ANATOMIES, WALL_MM, Anatomy, half_ellipsoid_placements
 from benchmarks.change_cases import ChangeCase, make, named, plan
+from benchmarks.change_plan import chosen
+from benchmarks.change_treatment import USUAL, Treatment
 from duotomo.change.finding import Xyz
 from duotomo.errors import DuotomoError
 from duotomo.geometry.frame import voxel_centers_mm, voxel_to_world
@@ -138,3 +140,27 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         named("fatty1-mass-4mm-round-fat-plain-0")
     with pytest.raises(DuotomoError, match="prepare --cache"):
         make(named("fatty1-none-plain-0"), tmp_path)
+
+
+def test_cases_are_chosen_by_name_or_by_split(tmp_path: Path) -> None:
+    names = tmp_path / "names"
+    names.write_text("fatty1-none-roll-7\n\nAL-mass-8mm-round-fat-plain-12\n")
+    assert [one.name for one in chosen(2, 2, split=None, names=names)] == names.read_text().split()
+    assert {one.anatomy.split for one in chosen(40, 40, split="judged")} == {"judged"}
+    assert len(chosen(5, 6, split=None)) == 11
+
+
+def test_what_is_done_at_the_chest_wall_leaves_the_rest_as_it_was(cache: Path) -> None:
+    study = tiny("tiny-none-chest_wall-0", cache).study
+    assert USUAL.of(study) is study
+    longer = Treatment(behind_mm=15.0).of(study)
+    assert longer.grid.low_mm[1] == pytest.approx(study.grid.low_mm[1] - 16.0, abs=1.01)
+    assert longer.grid.high_mm == study.grid.high_mm
+    assert longer.grid_of(longer.visits[1]) == study.grid
+    blind = Treatment(blind_mm=12.0).of(study)
+    weights = blind.visits[1].weights
+    assert weights is not None
+    assert study.visits[1].weights is not None
+    assert not weights[:, :6].any()
+    assert torch.equal(weights[:, 6:], study.visits[1].weights[:, 6:])
+    assert blind.reference is study.reference

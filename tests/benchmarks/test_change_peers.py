@@ -11,7 +11,8 @@ import torch
 
 from benchmarks import change_peers
 from benchmarks.change_judge_peers import after, beside
-from benchmarks.change_peers import Volumes, resampled
+from benchmarks.change_peers import resampled
+from benchmarks.change_volumes import Volumes
 from benchmarks.peers.exchange import DEFORMABLE, Array, Job
 from benchmarks.peers.registration import Found
 from duotomo.errors import DuotomoError

@@ -11,6 +11,7 @@ import torch
 
 from duotomo.change import Change, Silent, change_of
 from duotomo.change.detection import score_map
+from duotomo.errors import DuotomoError
 from duotomo.geometry.frame import voxel_centers_mm, world_to_voxel
 from duotomo.io import read_change, write_change
 from duotomo.methods.comparison import visit_alone
@@ -101,3 +102,14 @@ def test_a_run_that_did_not_converge_has_a_reason_and_no_findings() -> None:
     assert "did not converge" in change.reason
     assert change.findings == ()
     assert bool(change.z_map.isnan().all())
+
+
+def test_voxels_larger_than_what_is_looked_for_are_a_reason_and_no_scores() -> None:
+    study, settings, result = solved(CONTRAST, 0.0)
+    coarse = replace(study, grid=study.grid.coarsen(2))
+    change = change_of(coarse, settings, result)
+    assert change.reason.startswith(
+        "A change of at most 12 mm takes voxels with edges of at most 6 mm; there are"
+    )
+    with pytest.raises(DuotomoError, match=r"there are edges of 8 mm\. Choose a finer grid"):
+        score_map(coarse, settings, result)

@@ -20,7 +20,7 @@ from duotomo.change.place import nipple_mm
 from duotomo.change.refit import Refit
 from duotomo.change.score import Draws, best, correlated, score
 from duotomo.change.silent import CHEST_MM, STRIDE_MM, depth_mm, silent_voxels
-from duotomo.change.templates import TEMPLATES, Template
+from duotomo.change.templates import MOST_VOXEL_MM, TEMPLATES, Template
 from duotomo.change.undiluted import undiluted
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
@@ -42,6 +42,15 @@ def test_a_template_fills_the_volume_of_its_sphere(template: Template) -> None:
     assert all(n % 2 == 1 for n in values.shape)
     assert float(values.sum()) * 8.0 == pytest.approx(math.pi / 6 * template.size_mm**3, rel=1e-5)
     assert float(template.contrast(GRID).sum()) == pytest.approx(0.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_template_fills_the_volume_of_its_sphere_in_the_largest_voxels(template: Template) -> None:
+    grid = VolumeGrid.on_detector((5, 5, 5), (MOST_VOXEL_MM,) * 3)
+    for offset in ((0.0, 0.0, 0.0), (0.5, -0.5, 0.24)):
+        values = template.values(grid, offset)
+        assert float(values.sum()) * MOST_VOXEL_MM**3 == pytest.approx(math.pi / 6 * template.size_mm**3)
+        assert float(template.contrast(grid, offset).abs().max()) > 0
 
 
 def test_a_template_moves_by_its_offset() -> None:

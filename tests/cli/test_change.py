@@ -172,6 +172,7 @@ def test_visits_that_differ_are_not_compared(
     found = read_change(tmp_path / "out")
     assert (found.findings, words in found.reason) == ((), True)
     assert DICOM & set(os.listdir(tmp_path / "out")) == {"current.dcm", "findings_report.dcm"}
+    for_research_and_of_nobody(tmp_path / "out", output, *changes.values())
 
 
 def test_dicom_is_the_patients_and_all_is_for_research(tmp_path: Path) -> None:
@@ -181,15 +182,23 @@ def test_dicom_is_the_patients_and_all_is_for_research(tmp_path: Path) -> None:
     assert set(os.listdir(out)) >= DICOM
     for name in DICOM:
         assert pydicom.dcmread(out / name).PatientID == WHO["PatientID"]
-    # Digits may stand by chance in what is not text.
-    secrets = [secret.encode() for secret in SECRETS if secret not in ("4711", "101112")]
+    for_research_and_of_nobody(out, output)
+
+
+def for_research_and_of_nobody(out: Path, output: str, *more: str) -> None:
+    """Check that all that says what changed is marked, and that nothing but DICOM says of whom."""
+    # Digits may stand by chance in what is not text, and "MLO" and "R" are no secrets.
+    secrets = [one for one in (*SECRETS, *more) if one not in ("4711", "101112") and len(one) > 3]
+    assert not any(secret in output.replace("\n", "") for secret in secrets)
+    assert RESEARCH in output
     for path in out.iterdir():
         data = path.read_bytes()
         text = gzip.decompress(data) if path.suffix == ".gz" else data
         if path.suffix != ".dcm":
-            assert not any(secret in text for secret in secrets), path.name
+            assert not any(secret.encode() in text for secret in secrets), path.name
         if path.name in FILES | DICOM | {"report.html", "README.txt"}:
-            assert b"research use" in text.lower(), path.name
+            # The name of a column counts: without findings a table has nothing else.
+            assert b"research use" in text.lower().replace(b"_", b" "), path.name
 
 
 def test_killed_meanwhile_the_run_goes_on_from_its_checkpoint(
@@ -224,6 +233,13 @@ def test_what_contradicts_it_is_refused(study_path: Path, tmp_path: Path) -> Non
     code, output = run("joint", study_path, "--change", "--method", "sequential", "--out", tmp_path / "new")
     assert code == 2
     assert "expected --change with --method simultaneous" in output
+    assert not (tmp_path / "new").exists()
+
+
+def test_voxels_larger_than_what_is_looked_for_are_refused_before_the_run(tmp_path: Path) -> None:
+    code, output = run("change", *write_visits(tmp_path), "--voxel", "8,8,8", "--out", tmp_path / "new")
+    assert code == 2
+    assert "voxels with edges of at most 6 mm; there are edges of 8 mm. Set --voxel" in output
     assert not (tmp_path / "new").exists()
 
 

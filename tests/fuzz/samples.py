@@ -51,6 +51,7 @@ def scan_commands(name: str) -> tuple[Words, ...]:
         ("convert", f"{{in}}/{name}", "{out}.h5", "--json"),
         ("reconstruct", f"{{in}}/{name}", *_COARSE),
         ("joint", *_twice(name), "--thickness", "24", "--steps", "1", "--out", "{out}"),
+        ("change", *_twice(name), "--voxel", "6,6,6", "--thickness", "24", "--steps", "1", "--out", "{out}"),
     )
 
 
@@ -223,11 +224,17 @@ _STUDY_COMMANDS: tuple[Words, ...] = (
     ("info", "{in}/study.h5", "--json"),
     ("convert", "{in}/study.h5", "{out}.h5", "--what", "visit_1", "--json"),
     ("reconstruct", "{in}/study.h5", "--method", "bp", "--json", "--out", "{out}"),
+    ("change", "{in}/study.h5", "--transform", "translation", "--steps", "1", "--json", "--out", "{out}"),
 )
 _SETTINGS_COMMANDS: dict[str, Words] = {
     "reconstruct": ("reconstruct", "{in}/s.h5", "--settings", "{in}/s.toml", "--json", "--out", "{out}"),
     "joint": ("joint", *_twice("s.h5"), "--settings", "{in}/s.toml", "--out", "{out}"),
     "register": ("register", *_twice("v.nii.gz"), "--settings", "{in}/s.toml", "--out", "{out}"),
+    "change": (
+        # An empty file would ask for a whole run.
+        *("change", *_twice("s.h5"), "--voxel", "6,6,6", "--transform", "translation", "--steps", "1"),
+        *("--settings", "{in}/s.toml", "--out", "{out}"),
+    ),
 }
 _PACKED = ("nifti packed", "mat packed")
 # Of a packed MetaImage or NRRD, the header has no checksum.
@@ -305,6 +312,7 @@ SAMPLES: dict[str, Sample] = STACKS | {
                 _SETTINGS_COMMANDS.items(),
                 (
                     'method = "bp"\nvoxel = [8.0, 8.0, 8.0]\n',
+                    'transform = "rigid"\nsteps = 1\n',
                     'transform = "rigid"\nsteps = 1\n',
                     'transform = "rigid"\nsteps = 1\n',
                 ),

@@ -29,7 +29,7 @@ from tests.fuzz.watch import filled, judge, snapshot
 
 INPUTS = fixed()
 LONGEST_S = 300
-COMMANDS = {"joint", "reconstruct", "register", "info", "convert", "report", "view"}
+COMMANDS = {"change", "joint", "reconstruct", "register", "info", "convert", "report", "view"}
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads memory from /proc")
 

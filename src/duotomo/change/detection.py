@@ -18,8 +18,9 @@ from duotomo.change.place import place_words
 from duotomo.change.refit import Refit, refit
 from duotomo.change.score import Draws, Score, best, score
 from duotomo.change.silent import depth_mm, silent_voxels
-from duotomo.change.templates import TEMPLATES
+from duotomo.change.templates import TEMPLATES, too_coarse
 from duotomo.change.undiluted import undiluted
+from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import MotionUncertainty, Result, Settings, Study
 from duotomo.methods.comparison import REFERENCE, visit_alone
@@ -98,6 +99,8 @@ def refusal(study: Study, result: Result, uncertainty: MotionUncertainty | None 
     """
     if len(study.visits) != 2:
         return f"A change is one between two visits; there are {len(study.visits)}."
+    if coarse := too_coarse(study.grid):
+        return coarse
     if result.status is not Status.CONVERGED or result.grid != study.grid:
         return f"The joint run did not converge, so what is left is no change. {result.reason}"
     if uncertainty is not None and not uncertainty.is_known:
@@ -162,7 +165,14 @@ def score_map(
     -------
     ScoreMap
         Of all templates; without scores where no part of the breast is seen well by both visits.
+
+    Raises
+    ------
+    DuotomoError
+        If voxels are larger than what is looked for.
     """
+    if coarse := too_coarse(study.grid):
+        raise DuotomoError(f"score_map: {coarse} Choose a finer grid.")
     motion = result.motions[0]
     scales = scales_of(study, settings.priors)
     level = level_of(study, FINEST, basis=settings.basis, priors=settings.priors, scales=scales)

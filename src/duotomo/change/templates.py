@@ -9,6 +9,9 @@ import torch
 
 from duotomo.geometry import VolumeGrid
 
+MOST_VOXEL_MM = 6.0
+"""Longest edge of a voxel: in larger ones even the largest sphere is hardly more than one of them."""
+
 Offset = tuple[float, float, float]
 
 FINER = 8
@@ -57,6 +60,23 @@ TEMPLATES = (
     Template(name="sphere of 8 mm", size_mm=8.0),
     Template(name="sphere of 12 mm", size_mm=12.0),
 )
+
+
+def too_coarse(grid: VolumeGrid) -> str:
+    """Return why no change can be looked for in voxels of a grid; empty if they are small enough.
+
+    Examples
+    --------
+    >>> too_coarse(VolumeGrid.on_detector((4, 4, 4), (8.0, 2.0, 2.0)))
+    'A change of at most 12 mm takes voxels with edges of at most 6 mm; there are edges of 8 mm.'
+    """
+    longest_mm, largest_mm = max(grid.spacing_mm), TEMPLATES[-1].size_mm
+    if longest_mm <= MOST_VOXEL_MM:
+        return ""
+    return (
+        f"A change of at most {largest_mm:g} mm takes voxels with edges of at most {MOST_VOXEL_MM:g} mm; "
+        f"there are edges of {longest_mm:.3g} mm."
+    )
 
 
 def _ball(

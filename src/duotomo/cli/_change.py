@@ -28,6 +28,7 @@ WhatChanged = Annotated[
 
 def check_change(run: Run, study: ScannedStudy, *, is_simultaneous: bool) -> None:
     """Raise unless what changed can be computed after the run: it is missed before, not after."""
+    from duotomo.change.templates import too_coarse
     from duotomo.errors import DuotomoError
     from duotomo.io.result_files import check_libraries
 
@@ -40,6 +41,8 @@ def check_change(run: Run, study: ScannedStudy, *, is_simultaneous: bool) -> Non
         raise DuotomoError(
             f"expected two visits, the current one and the prior; got {len(study.visits)}. Name two of them."
         )
+    if coarse := too_coarse(study.grid):
+        raise DuotomoError(f"expected finer voxels. {coarse} Set --voxel, or leave --change out.")
     check_libraries(run.formats, change=True)
 
 
@@ -61,13 +64,14 @@ def what_changed(
 
 def _refusal(result: Result, quality: Mapping[str, Any]) -> str:
     """Return why a result says nothing of what changed, "" if it does."""
-    from duotomo.methods.trust import RAYS
+    from duotomo.methods.trust import may_be_a_change
 
     trust = quality.get("trust")
     if trust is None:
         return f"The run ended without a result to trust: {result.reason}"
     # A change is what one volume does not explain at both visits.
-    failed = [one["text"] for one in trust["checks"] if not one["passed"] and one["name"] not in RAYS]
+    rows = [one for one in trust["checks"] if not one["passed"]]
+    failed = [one["text"] for one in rows if not may_be_a_change(one["name"], one["value"])]
     if failed:
         return f"The result is not to be trusted. {' '.join(failed)}"
     unknown = [one.reason for one in result.uncertainties if not one.is_known]

@@ -39,6 +39,10 @@ EXPLAINED, PREDICTED, REFERENCE = "explained rays", "held-back rays", "reference
 RAYS = frozenset((EXPLAINED, PREDICTED, REFERENCE))
 """All of these: a change between visits fails them too, however right the motion is."""
 
+FAR = 3.0
+"""Residuals of all visits together, relative to those of one visit alone, which no change in a breast
+explains: with lesions of up to 12 mm, and without, they were 1.5 at most."""
+
 STRETCH = 1.5
 """By how much, up or down, a compressed breast may change its local volume."""
 
@@ -107,6 +111,24 @@ class Trust:
             for check in self.checks
         ]
         return {"trusted": self.trusted, "reason": self.reason, "use": self.use, "checks": rows}
+
+
+def may_be_a_change(name: str, value: float | None) -> bool:
+    """Return whether a check that failed may have failed because the breast itself changed.
+
+    Parameters
+    ----------
+    name : str
+        Of the check.
+    value : float or None
+        What was measured; None where that is not finite.
+
+    Examples
+    --------
+    >>> may_be_a_change(EXPLAINED, 1.5), may_be_a_change(EXPLAINED, 5.0), may_be_a_change("folding", 1.0)
+    (True, False, False)
+    """
+    return name in RAYS and (name != EXPLAINED or (value is not None and value <= FAR))
 
 
 @torch.no_grad()

@@ -25,7 +25,7 @@ from tests.io.saved_helpers import reseal
 
 SEED = int(os.environ.get("DUOTOMO_FUZZ_SEED", "1"))
 
-COMPUTING = ("joint", "reconstruct", "register")
+COMPUTING = ("joint", "reconstruct", "register", "change")
 """Commands that take longer, and are given fewer inputs."""
 
 

@@ -16,6 +16,7 @@ from tests.fuzz.samples import SAMPLES, Sample, Words, whole_study
 _STUDY, _VOLUMES = ("{in}/study.h5",), ("{in}/v.nii.gz", "{in}/v.nii.gz", "--allow-same-scan")
 RUNS: dict[str, Words] = {
     "joint": ("joint", *_STUDY, "--transform", "translation", "--steps", "1"),
+    "change": ("change", *_STUDY, "--transform", "translation", "--steps", "1"),
     "register": ("register", *_VOLUMES, "--transform", "translation", "--steps", "1"),
     "reconstruct": ("reconstruct", *_STUDY, "--method", "tv", "--steps", "26"),
 }
