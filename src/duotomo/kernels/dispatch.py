@@ -27,6 +27,21 @@ def warp_kernels(device: torch.device) -> ModuleType:
     return _kernels("warp", "Warp", device)
 
 
+def spline_kernels(device: torch.device) -> ModuleType:
+    """Return the module that samples cubic splines for tensors on `device`."""
+    return _kernels("spline", "SplineBasis", device)
+
+
+def secant_kernels(device: torch.device) -> ModuleType:
+    """Return the module of a quasi-Newton method's rows for tensors on `device`."""
+    return _kernels("secants", "Lbfgs", device)
+
+
+def fused_priors(device: torch.device) -> ModuleType | None:
+    """Return the module of priors in one pass each for tensors on `device`; None where PyTorch serves."""
+    return import_module("duotomo.kernels.variation.gpu") if device.type == "cuda" else None
+
+
 def _kernels(package: str, where: str, device: torch.device) -> ModuleType:
     if device.type not in _BACK_ENDS:
         raise DeviceError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from duotomo.errors import DuotomoError
+from duotomo.objectives.norms import floats, scalar
 from duotomo.solvers._checks import check_counts, dot, rounding
 
 if TYPE_CHECKING:
@@ -149,8 +150,9 @@ class _Point:
 
 
 def _evaluate(objective: Objective, x: torch.Tensor, direction: torch.Tensor, step: float) -> _Point:
-    value, gradient = objective.value_and_gradient(torch.add(x, direction, alpha=step))
-    return _Point(step=step, value=value, slope=dot(gradient, direction), gradient=gradient)
+    pending, gradient = objective.evaluate(torch.add(x, direction, alpha=step))
+    value, slope = floats(pending, scalar(torch.dot(gradient.reshape(-1), direction.reshape(-1))))
+    return _Point(step=step, value=value, slope=slope, gradient=gradient)
 
 
 def _between(low: _Point, high: _Point, slack: float) -> float:

@@ -1,0 +1,73 @@
+"""Rows of steps and of changes on the GPU, in Triton: every row is read once for all of its products."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+BLOCK = 2048
+"""Elements of each row that a program takes."""
+
+
+def products(
+    moved: torch.Tensor, changed: torch.Tensor, one: torch.Tensor, other: torch.Tensor
+) -> torch.Tensor:
+    """Return `s_i . a`, `r_i . a`, `s_i . b` and `r_i . b`, (4, row), float64.
+
+    moved, changed: the rows s and r, (row, element). one, other: a and b, (element,).
+    """
+    n, length = moved.shape
+    if n == 0:
+        return one.new_empty(4, 0, dtype=torch.float64)
+    n_programs = triton.cdiv(length, BLOCK)
+    parts = one.new_empty(n_programs, 4, n)
+    _products[(n_programs,)](moved, changed, one, other, parts, length, n, BLOCK=BLOCK, num_warps=8)
+    return parts.sum(dim=0, dtype=torch.float64)
+
+
+def combined(
+    base: torch.Tensor, moved: torch.Tensor, changed: torch.Tensor, along: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """Return `-scale (base + sum of c_i r_i) + sum of d_i s_i`, (element,); along: c and d, (2, row)."""
+    n, length = moved.shape
+    factors = torch.cat([-scale * along[0], along[1], along.new_tensor([-scale])])
+    factors = factors.to(base, non_blocking=True)
+    total = torch.empty_like(base)
+    _combined[(triton.cdiv(length, BLOCK),)](
+        base, moved, changed, factors, total, length, n, BLOCK=BLOCK, num_warps=8
+    )
+    return total
+
+
+@triton.jit(do_not_specialize=["length", "n"])
+def _products(moved, changed, one, other, parts, length, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < length
+    a = tl.load(one + at, mask=inside, other=0.0)
+    b = tl.load(other + at, mask=inside, other=0.0)
+    to = parts + tl.program_id(0) * (4 * n)
+    s, r = moved + at, changed + at
+    for i in range(n):
+        step = tl.load(s, mask=inside, other=0.0)
+        change = tl.load(r, mask=inside, other=0.0)
+        tl.store(to + i, tl.sum(step * a, 0))
+        tl.store(to + n + i, tl.sum(change * a, 0))
+        tl.store(to + 2 * n + i, tl.sum(step * b, 0))
+        tl.store(to + 3 * n + i, tl.sum(change * b, 0))
+        s += length
+        r += length
+
+
+@triton.jit(do_not_specialize=["length", "n"])
+def _combined(base, moved, changed, factors, total, length, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < length
+    value = tl.load(factors + 2 * n) * tl.load(base + at, mask=inside, other=0.0)
+    s, r = moved + at, changed + at
+    for i in range(n):
+        value += tl.load(factors + i) * tl.load(r, mask=inside, other=0.0)
+        value += tl.load(factors + n + i) * tl.load(s, mask=inside, other=0.0)
+        s += length
+        r += length
+    tl.store(total + at, value, mask=inside)

@@ -1,0 +1,108 @@
+"""A warp at given parameters, with its derivative in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+from duotomo.geometry import VolumeGrid
+from duotomo.kernels.dispatch import warp_kernels
+from duotomo.kernels.transfer import to_host
+from duotomo.transforms.maps import map_tensors
+
+if TYPE_CHECKING:
+    from duotomo.transforms.transform import Transform
+
+
+class Linearised:
+    """`T(p) f`, the derivative `J d` of it along parameters d, and `J^T b`, for volumes that are checked.
+
+    The map is made of the parameters once for all three, and nobody waits for a GPU.
+
+    Parameters
+    ----------
+    transform : Transform
+        T.
+    params : torch.Tensor
+        p, (n_params,), float64, checked; on the GPU of the volumes if `transform.is_linear`, or on the CPU.
+    reference, moving : VolumeGrid
+        Grids of the volume and of the warped volume.
+    cubic : bool
+        Whether T interpolates by cubic convolution.
+
+    Attributes
+    ----------
+    warp : Warp
+        T(p).
+
+    Raises
+    ------
+    GeometryError
+        If no voxel of the moving grid lands on the reference grid.
+    """
+
+    def __init__(
+        self,
+        transform: Transform,
+        params: torch.Tensor,
+        reference: VolumeGrid,
+        moving: VolumeGrid,
+        *,
+        cubic: bool,
+    ) -> None:
+        self._transform, self._grids = transform, (reference, moving)
+        self._params = params.detach()
+        self._closed = transform.is_linear and params.is_cuda
+        if not self._closed:
+            self._params = self._params.requires_grad_()
+        with torch.enable_grad():
+            self.warp = transform.warp_of(self._params, reference, moving, cubic=cubic)
+
+    def along(self, volume: torch.Tensor, d_params: torch.Tensor) -> torch.Tensor:
+        """Return `J d`, (z, y, x) on the moving grid.
+
+        Parameters
+        ----------
+        volume : torch.Tensor
+            f, (z, y, x) on the reference grid.
+        d_params : torch.Tensor
+            d, (n_params,), float64.
+        """
+        tangents = self._transform.tangents(self._params.detach(), d_params, *self._grids)
+        return self.warp.along(volume[None], tangents)[0]
+
+    def pull_back(self, volume: torch.Tensor, image: torch.Tensor) -> Callable[[], torch.Tensor]:
+        """Begin with `J^T b`; return what gives it, (n_params,), float64 where the parameters are.
+
+        Parameters
+        ----------
+        volume : torch.Tensor
+            f, (z, y, x) on the reference grid, contiguous.
+        image : torch.Tensor
+            b, (z, y, x) on the moving grid, contiguous.
+        """
+        d_matrices, d_coefficients = warp_kernels(volume.device).pull_back(
+            volume, image, self.warp.point_map, cubic=self.warp.cubic
+        )
+        if self._closed:
+            gradient = self._of_coefficients(d_coefficients[0])
+            return lambda: gradient
+        arrive = to_host(d_matrices, *d_coefficients)
+
+        def finish() -> torch.Tensor:
+            pairs = zip(self.warp.tensors, arrive(), strict=True)
+            used = [(tensor, part.to(tensor)) for tensor, part in pairs if tensor.requires_grad]
+            tensors, parts = [tensor for tensor, _ in used], [part for _, part in used]
+            (gradient,) = torch.autograd.grad(tensors, self._params, parts, retain_graph=True)
+            return gradient
+
+        return finish
+
+    def _of_coefficients(self, d_coefficients: torch.Tensor) -> torch.Tensor:
+        """Return the gradient in the parameters, of which each coefficient is a multiple of one."""
+        ones = torch.ones_like(self._params)
+        factors = map_tensors(self._transform.maps(ones), *self._grids)[1][0]
+        # The components of the map are those of the transform backwards.
+        return (d_coefficients.double() * factors).flip(0).reshape(-1)
