@@ -29,13 +29,14 @@ class Memory:
         precondition: Callable[[torch.Tensor], torch.Tensor] | None,
     ) -> None:
         self._size, self._shape, self._precondition = size, gradient.shape, precondition
-        # Made when first used: a run of few steps needs few rows.
+        # Made when first used: a run of few steps needs few rows. One more, for the step that is looked for.
         self._moved, self._changed = (gradient.new_empty(0, gradient.numel()) for _ in range(2))
-        self._steps = np.zeros((size, size))  # s_i . y_j, of a y no older than the s
-        self._bends = np.zeros((size, size))  # y_i . P y_j
-        self._along_moved, self._along_changed = np.zeros(size), np.zeros(size)  # s_i . g and P y_i . g
+        self._steps = np.zeros((size + 1,) * 2)  # s_i . y_j, of a y no older than the s
+        self._bends = np.zeros((size + 1,) * 2)  # y_i . P y_j
+        self._along_moved, self._along_changed = (np.zeros(size + 1) for _ in range(2))  # s_i . g, P y_i . g
         self._scaled = self._preconditioned(gradient)  # P g
         self.last_length = 0.0
+        self._row = 0
         self.clear()
 
     def clear(self) -> None:
@@ -47,44 +48,48 @@ class Memory:
         """How many pairs there are."""
         return len(self._order)
 
-    def add(self, moved: torch.Tensor, changed: torch.Tensor, gradient: torch.Tensor) -> float:
-        """Remember a step and how it changed the gradient, in place of the oldest if there is no room.
+    def add(self, step: float, changed: torch.Tensor, gradient: torch.Tensor) -> float:
+        """Remember a step, of this size along the last `descent`, in place of the oldest if there is no room.
 
-        gradient: the new one. Returns its norm.
+        changed: how it changed the gradient. gradient: the new one. Returns its norm.
         """
         scaled = self._preconditioned(gradient)
-        bent, self._scaled = self._scaled.neg_().add_(scaled).flatten(), scaled
-        moved, changed, gradient = moved.flatten(), changed.flatten(), gradient.flatten()
-        n_rows = max(self._order, default=-1) + 1
-        rows = self._moved[:n_rows], self._changed[:n_rows]
+        moved, bent = self._moved[self._row].mul_(step), self._changed[self._row]
+        torch.sub(scaled.flatten(), self._scaled.flatten(), out=bent)
+        self._scaled = scaled
+        n_rows = max(self._row, *self._order, 0) + 1
+        vectors = changed.flatten(), gradient.flatten()
         found = _numbers(
-            secant_kernels(gradient.device).products(*rows, changed, gradient),
-            *(torch.dot(one, vector) for vector in (changed, gradient) for one in (moved, bent)),
-            *(torch.linalg.vector_norm(one, dtype=torch.float64) for one in (moved, changed, gradient)),
+            secant_kernels(gradient.device).products(self._moved[:n_rows], self._changed[:n_rows], *vectors),
+            *(torch.linalg.vector_norm(one, dtype=torch.float64) for one in (moved, *vectors)),
         )
-        own_step, own_bend, along_moved, along_changed, length, change, size = found[-7:]
-        products = found[:-7].reshape(4, n_rows)
+        products, (length, change, size) = found[:-3].reshape(4, n_rows), found[-3:]
         steps, bends, self._along_moved[:n_rows], self._along_changed[:n_rows] = products
         # Only a positive product keeps B positive definite.
-        if own_step <= torch.finfo(moved.dtype).eps * length * change:
-            return float(size)
-        row = self._row()
-        self._moved[row], self._changed[row] = moved, bent
-        self._steps[:n_rows, row] = steps
-        self._bends[:n_rows, row] = self._bends[row, :n_rows] = bends
-        self._steps[row, row], self._bends[row, row] = own_step, own_bend
-        self._along_moved[row], self._along_changed[row] = along_moved, along_changed
-        self.last_length = float(length)
+        if steps[self._row] > torch.finfo(changed.dtype).eps * length * change:
+            self._steps[:n_rows, self._row] = steps
+            self._bends[:n_rows, self._row] = self._bends[self._row, :n_rows] = bends
+            self._order.append(self._row)
+            self.last_length = float(length)
+        if self.n_pairs > self._size:
+            self._order.pop(0)
         return float(size)
 
     def descent(self) -> torch.Tensor:
-        """Return `-B g`, g the last gradient."""
+        """Return `-B g`, g the last gradient: a vector that stays until the next one is asked for."""
+        if len(self._moved) == 0:
+            self._moved, self._changed = (
+                rows.new_zeros(self._size + 1, rows.shape[1]) for rows in (self._moved, self._changed)
+            )
+        self._row = next(row for row in range(self._size + 1) if row not in self._order)
+        direction = self._moved[self._row]
         if not self._order:
-            return -self._scaled
+            torch.neg(self._scaled.flatten(), out=direction)
+            return direction.view(self._shape)
         last = self._order[-1]
         scale = self._steps[last, last] / self._bends[last, last]
         # The first loop's vector is -(g + Y c), newest first; the second's -scale P (g + Y c) + S d.
-        c, d = np.zeros(self._size), np.zeros(self._size)
+        c, d = np.zeros(self._size + 1), np.zeros(self._size + 1)
         for i in reversed(self._order):
             c[i] = -(self._along_moved[i] + self._steps[i] @ c) / self._steps[i, i]
         for i in self._order:
@@ -92,19 +97,10 @@ class Memory:
             d[i] = c[i] - back / self._steps[i, i]
         n_rows = max(self._order) + 1
         along = torch.from_numpy(np.stack([c, d])[:, :n_rows].copy())
-        kernels, rows = secant_kernels(self._scaled.device), (self._moved[:n_rows], self._changed[:n_rows])
-        direction: torch.Tensor = kernels.combined(self._scaled.flatten(), *rows, along, float(scale))
+        rows = self._moved[:n_rows], self._changed[:n_rows]
+        kernels = secant_kernels(direction.device)
+        kernels.combine(self._scaled.flatten(), *rows, along, float(scale), direction)
         return direction.view(self._shape)
-
-    def _row(self) -> int:
-        """Return the row of a new pair."""
-        if len(self._moved) == 0:
-            self._moved, self._changed = (
-                rows.new_empty(self._size, rows.shape[1]) for rows in (self._moved, self._changed)
-            )
-        row = self._order.pop(0) if self.n_pairs == self._size else self.n_pairs
-        self._order.append(row)
-        return row
 
     def _preconditioned(self, vector: torch.Tensor) -> torch.Tensor:
         return vector.clone() if self._precondition is None else self._precondition(vector)

@@ -107,9 +107,9 @@ class Lbfgs(Descent[Objective]):
                 length = memory.last_length
                 memory.clear()
                 continue
-            moved, changed = direction.mul_(found.step), gradient.neg_().add_(found.gradient)
+            changed = gradient.neg_().add_(found.gradient)
             x, value, gradient = found.x, found.value, found.gradient
-            size = memory.add(moved, changed, gradient)
+            size = memory.add(found.step, changed, gradient)
             if solution := progress.advance(x, value, size, found.step):
                 return solution
             if at_rest is not None and at_rest(x):

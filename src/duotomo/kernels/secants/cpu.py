@@ -16,10 +16,17 @@ def products(
     return torch.stack(rows).double()
 
 
-def combined(
-    base: torch.Tensor, moved: torch.Tensor, changed: torch.Tensor, along: torch.Tensor, scale: float
-) -> torch.Tensor:
-    """Return `-scale (base + sum of c_i r_i) + sum of d_i s_i`, (element,); along: c and d, (2, row)."""
+def combine(
+    base: torch.Tensor,
+    moved: torch.Tensor,
+    changed: torch.Tensor,
+    along: torch.Tensor,
+    scale: float,
+    total: torch.Tensor,
+) -> None:
+    """Write `-scale (base + sum of c_i r_i) + sum of d_i s_i` to `total`, (element,).
+
+    along: c and d, (2, row), float64. `total` may be a row of `moved` whose d is zero.
+    """
     c, d = along.to(base)
-    total = torch.addmv(base, changed.T, c).mul_(-scale)
-    return total.addmv_(moved.T, d)
+    total.copy_(torch.addmv(base, changed.T, c).mul_(-scale).addmv_(moved.T, d))

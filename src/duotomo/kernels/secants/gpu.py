@@ -26,18 +26,24 @@ def products(
     return parts.sum(dim=0, dtype=torch.float64)
 
 
-def combined(
-    base: torch.Tensor, moved: torch.Tensor, changed: torch.Tensor, along: torch.Tensor, scale: float
-) -> torch.Tensor:
-    """Return `-scale (base + sum of c_i r_i) + sum of d_i s_i`, (element,); along: c and d, (2, row)."""
+def combine(
+    base: torch.Tensor,
+    moved: torch.Tensor,
+    changed: torch.Tensor,
+    along: torch.Tensor,
+    scale: float,
+    total: torch.Tensor,
+) -> None:
+    """Write `-scale (base + sum of c_i r_i) + sum of d_i s_i` to `total`, (element,).
+
+    along: c and d, (2, row), float64. `total` may be a row of `moved` whose d is zero.
+    """
     n, length = moved.shape
     factors = torch.cat([-scale * along[0], along[1], along.new_tensor([-scale])])
     factors = factors.to(base, non_blocking=True)
-    total = torch.empty_like(base)
-    _combined[(triton.cdiv(length, BLOCK),)](
+    _combine[(triton.cdiv(length, BLOCK),)](
         base, moved, changed, factors, total, length, n, BLOCK=BLOCK, num_warps=8
     )
-    return total
 
 
 @triton.jit(do_not_specialize=["length", "n"])
@@ -60,7 +66,7 @@ def _products(moved, changed, one, other, parts, length, n, BLOCK: tl.constexpr)
 
 
 @triton.jit(do_not_specialize=["length", "n"])
-def _combined(base, moved, changed, factors, total, length, n, BLOCK: tl.constexpr):
+def _combine(base, moved, changed, factors, total, length, n, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < length
     value = tl.load(factors + 2 * n) * tl.load(base + at, mask=inside, other=0.0)
