@@ -82,7 +82,9 @@ class BoundTerm:
     @property
     def takes_pending(self) -> bool:
         """Whether parameters may lie on the GPU of the volumes."""
-        return self.transform is not None and self.transform.is_linear and self.central_step is None
+        if self.transform is None or self.central_step is not None:
+            return False
+        return self.transform.is_linear and self.transform.control_spacing_mm is not None
 
     def moved(self, params: torch.Tensor) -> MovedTerm:
         """Return this term at given parameters, (n_params,), float64."""

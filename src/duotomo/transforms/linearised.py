@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.dispatch import warp_kernels
 from duotomo.kernels.transfer import to_host
+from duotomo.operators.derivatives import plain
 from duotomo.transforms.maps import map_tensors
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class Linearised:
     transform : Transform
         T.
     params : torch.Tensor
-        p, (n_params,), float64, checked; on the GPU of the volumes if `transform.is_linear`, or on the CPU.
+        p, (n_params,), float64, checked; on the CPU, or of control points where the volumes are.
     reference, moving : VolumeGrid
         Grids of the volume and of the warped volume.
     cubic : bool
@@ -54,8 +56,7 @@ class Linearised:
     ) -> None:
         self._transform, self._grids = transform, (reference, moving)
         self._params = params.detach()
-        self._closed = transform.is_linear and params.is_cuda
-        if not self._closed:
+        if not transform.is_linear:
             self._params = self._params.requires_grad_()
         with torch.enable_grad():
             self.warp = transform.warp_of(self._params, reference, moving, cubic=cubic)
@@ -74,7 +75,7 @@ class Linearised:
         return self.warp.along(volume[None], tangents)[0]
 
     def pull_back(self, volume: torch.Tensor, image: torch.Tensor) -> Callable[[], torch.Tensor]:
-        """Begin with `J^T b`; return what gives it, (n_params,), float64 where the parameters are.
+        """Begin with `J^T b`; return what gives it, (n_params,), float64, there or on a GPU that works on it.
 
         Parameters
         ----------
@@ -86,8 +87,8 @@ class Linearised:
         d_matrices, d_coefficients = warp_kernels(volume.device).pull_back(
             volume, image, self.warp.point_map, cubic=self.warp.cubic
         )
-        if self._closed:
-            gradient = self._of_coefficients(d_coefficients[0])
+        if self._transform.is_linear:
+            gradient = self._by_factors(d_matrices, d_coefficients)
             return lambda: gradient
         arrive = to_host(d_matrices, *d_coefficients)
 
@@ -100,9 +101,28 @@ class Linearised:
 
         return finish
 
-    def _of_coefficients(self, d_coefficients: torch.Tensor) -> torch.Tensor:
-        """Return the gradient in the parameters, of which each coefficient is a multiple of one."""
-        ones = torch.ones_like(self._params)
-        factors = map_tensors(self._transform.maps(ones), *self._grids)[1][0]
-        # The components of the map are those of the transform backwards.
-        return (d_coefficients.double() * factors).flip(0).reshape(-1)
+    def _by_factors(self, d_matrices: torch.Tensor, d_coefficients: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """Return the gradient in parameters that the map is linear in."""
+        factors = linear_factors(self._transform, *self._grids, d_matrices.device)
+        if d_coefficients:
+            # A coefficient is a multiple of one parameter, and the map counts components backwards.
+            return (d_coefficients[0].double() * factors).flip(0).reshape(-1)
+        return d_matrices.double().reshape(-1) @ factors
+
+
+@lru_cache(maxsize=64)
+def linear_factors(
+    transform: Transform, reference: VolumeGrid, moving: VolumeGrid, device: torch.device
+) -> torch.Tensor:
+    """Return the derivative of the map's tensors in parameters that it is linear in, on a device.
+
+    Of a matrix, (entry, parameter); of coefficients, (component, z, y, x), each in the one it is made of.
+    """
+
+    def tensors(params: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        return map_tensors(transform.maps(params), reference, moving)
+
+    if transform.lattice_parts():
+        return tensors(torch.ones(transform.n_params, dtype=torch.float64))[1][0].to(device)
+    jacobian = torch.func.jacfwd(lambda params: tensors(params)[0].reshape(-1))(transform.identity())
+    return plain(jacobian).to(device)

@@ -17,6 +17,7 @@ from duotomo.kernels.warp.point_map import PointMap
 from duotomo.operators import Warp
 from duotomo.operators.derivatives import eagerly, is_tracked, outside, plain
 from duotomo.transforms.fitting import fitted_params
+from duotomo.transforms.linearised import Linearised
 from duotomo.transforms.maps import (
     ElementaryMap,
     LatticeMap,
@@ -55,8 +56,8 @@ class Transform(ABC):
     n_params : int
         Number of parameters.
     is_linear : bool
-        Whether T is one lattice map whose coefficients are multiples of the parameters, so that these may lie
-        on a GPU.
+        Whether `maps` is one map, and it is linear in the parameters but for a constant; coefficients are
+        multiples of one parameter each. Derivatives in the parameters are then taken without autograd.
     """
 
     grid: VolumeGrid
@@ -366,16 +367,15 @@ class Transform(ABC):
                 params, volume, reference, moving, cubic=cubic, central_step=central_step
             )
             return (images.double() * cotangent.double()).flatten(1).sum(dim=1).to(params.device)
-        leaf = params.detach().requires_grad_()
-        with torch.enable_grad():
-            warp = self.warp_of(leaf, reference, moving, cubic=cubic)
+        linearised = Linearised(self, params, reference, moving, cubic=cubic)
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
         cotangents = cotangent.detach().reshape(-1, *moving.shape).contiguous()
-        totals = warp.pull_back(volumes, cotangents)
+        parts = [linearised.pull_back(f, b) for f, b in zip(volumes, cotangents, strict=True)]
         for check in checks:
             check()
-        used = [(t, total) for t, total in zip(warp.tensors, totals, strict=True) if t.requires_grad]
-        (gradient,) = torch.autograd.grad([t for t, _ in used], leaf, [total for _, total in used])
+        gradient = torch.zeros_like(params.detach())
+        for part in parts:
+            gradient += part().to(gradient.device)
         return gradient
 
     def derivative_images(
@@ -499,7 +499,7 @@ class Transform(ABC):
         tuple of torch.Tensor
             One of the shape of each of `Warp.tensors`.
         """
-        if self.is_linear:
+        if self.is_linear and self.lattice_parts():
             matrices, coefficients = map_tensors(self.maps(d_params), reference, moving)
             return torch.zeros_like(matrices), *coefficients
         tangents: tuple[torch.Tensor, ...] = torch.func.jvp(
