@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from torch.nn import functional
 
 from duotomo.geometry import VolumeGrid
 from duotomo.kernels.secants import cpu as secants_cpu
@@ -76,7 +77,10 @@ def secant_errors(dtype: torch.dtype, device: str) -> Errors:
         moved, changed = (drawn(shape, seed).to(dtype) for seed in (4, 5))
         one, other = (drawn(shape[1:], seed).to(dtype) for seed in (6, 7))
         along, scale = drawn((2, shape[0]), 8), 0.3
-        on_device = [each.to(device) for each in (moved, changed)]
+        # Apart, as rows are whose length is no multiple of 16.
+        on_device = [
+            functional.pad(each, (0, -shape[1] % 16)).to(device)[:, : shape[1]] for each in (moved, changed)
+        ]
         wide = [each.double() for each in (moved, changed)]
         found = gpu.products(*on_device, one.to(device), other.to(device))
         yield (

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from duotomo.kernels.dispatch import secant_kernels
 
+ALIGNED = 16
+"""Rows begin at multiples of so many elements, which a GPU reads several at a time."""
+
 
 class Memory:
     """The last steps s and preconditioned changes P y of the gradient, one per row, and with them B.
@@ -78,9 +81,9 @@ class Memory:
     def descent(self) -> torch.Tensor:
         """Return `-B g`, g the last gradient: a vector that stays until the next one is asked for."""
         if len(self._moved) == 0:
-            self._moved, self._changed = (
-                rows.new_zeros(self._size + 1, rows.shape[1]) for rows in (self._moved, self._changed)
-            )
+            length = self._scaled.numel()
+            shape = self._size + 1, -(-length // ALIGNED) * ALIGNED
+            self._moved, self._changed = (self._scaled.new_zeros(shape)[:, :length] for _ in range(2))
         self._row = next(row for row in range(self._size + 1) if row not in self._order)
         direction = self._moved[self._row]
         if not self._order:

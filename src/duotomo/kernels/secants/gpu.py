@@ -15,14 +15,18 @@ def products(
 ) -> torch.Tensor:
     """Return `s_i . a`, `r_i . a`, `s_i . b` and `r_i . b`, (4, row), float64.
 
-    moved, changed: the rows s and r, (row, element). one, other: a and b, (element,).
+    moved, changed: the rows s and r, (row, element), with zeros between them if they lie farther apart than
+    they are long. one, other: a and b, (element,).
     """
     n, length = moved.shape
+    assert moved.stride() == changed.stride()
     if n == 0:
         return one.new_empty(4, 0, dtype=torch.float64)
     n_programs = triton.cdiv(length, BLOCK)
     parts = one.new_empty(n_programs, 4, n)
-    _products[(n_programs,)](moved, changed, one, other, parts, length, n, BLOCK=BLOCK, num_warps=8)
+    _products[(n_programs,)](
+        moved, changed, one, other, parts, moved.stride(0), length, n, BLOCK=BLOCK, num_warps=8
+    )
     return parts.sum(dim=0, dtype=torch.float64)
 
 
@@ -39,41 +43,43 @@ def combine(
     along: c and d, (2, row), float64. `total` may be a row of `moved` whose d is zero.
     """
     n, length = moved.shape
+    assert moved.stride() == changed.stride()
     factors = torch.cat([-scale * along[0], along[1], along.new_tensor([-scale])])
     factors = factors.to(base, non_blocking=True)
     _combine[(triton.cdiv(length, BLOCK),)](
-        base, moved, changed, factors, total, length, n, BLOCK=BLOCK, num_warps=8
+        base, moved, changed, factors, total, moved.stride(0), length, n, BLOCK=BLOCK, num_warps=8
     )
 
 
 @triton.jit(do_not_specialize=["length", "n"])
-def _products(moved, changed, one, other, parts, length, n, BLOCK: tl.constexpr):
+def _products(moved, changed, one, other, parts, stride, length, n, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < length
+    # What lies between the end of a row and the next row is zero.
+    inside, in_row = at < length, at < stride
     a = tl.load(one + at, mask=inside, other=0.0)
     b = tl.load(other + at, mask=inside, other=0.0)
     to = parts + tl.program_id(0) * (4 * n)
     s, r = moved + at, changed + at
     for i in range(n):
-        step = tl.load(s, mask=inside, other=0.0)
-        change = tl.load(r, mask=inside, other=0.0)
+        step = tl.load(s, mask=in_row, other=0.0)
+        change = tl.load(r, mask=in_row, other=0.0)
         tl.store(to + i, tl.sum(step * a, 0))
         tl.store(to + n + i, tl.sum(change * a, 0))
         tl.store(to + 2 * n + i, tl.sum(step * b, 0))
         tl.store(to + 3 * n + i, tl.sum(change * b, 0))
-        s += length
-        r += length
+        s += stride
+        r += stride
 
 
 @triton.jit(do_not_specialize=["length", "n"])
-def _combine(base, moved, changed, factors, total, length, n, BLOCK: tl.constexpr):
+def _combine(base, moved, changed, factors, total, stride, length, n, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < length
+    inside, in_row = at < length, at < stride
     value = tl.load(factors + 2 * n) * tl.load(base + at, mask=inside, other=0.0)
     s, r = moved + at, changed + at
     for i in range(n):
-        value += tl.load(factors + i) * tl.load(r, mask=inside, other=0.0)
-        value += tl.load(factors + n + i) * tl.load(s, mask=inside, other=0.0)
-        s += length
-        r += length
+        value += tl.load(factors + i) * tl.load(r, mask=in_row, other=0.0)
+        value += tl.load(factors + n + i) * tl.load(s, mask=in_row, other=0.0)
+        s += stride
+        r += stride
     tl.store(total + at, value, mask=inside)
