@@ -190,8 +190,8 @@ def run(name: str, posed: Posed, settings: Settings) -> None:
     missed_mm = result.motions[0].points(posed.moving_mm) - posed.reference_mm
     error = float((result.volume - truth).square().sum() / truth.square().sum())
     print(
-        f"{name}: {whole:.1f} s after {first:.1f} s of two steps a stage, {result.applications} applications, "
-        f"{result.status.value}; mean TRE {float(missed_mm.norm(dim=1).mean()):.3f} mm, "
+        f"{name}: {whole:.1f} s after {first:.1f} s of two steps a stage, {result.applications} applications,"
+        f" {result.status.value}; mean TRE {float(missed_mm.norm(dim=1).mean()):.3f} mm, "
         f"relative error {error:.4f}",
         flush=True,
     )
