@@ -39,7 +39,7 @@ def secant_kernels(device: torch.device) -> ModuleType:
 
 def fused_priors(device: torch.device) -> ModuleType | None:
     """Return the module of priors in one pass each for tensors on `device`; None where PyTorch serves."""
-    return import_module("duotomo.kernels.variation.gpu") if device.type == "cuda" else None
+    return _kernels("variation", "Objective", device) if device.type == "cuda" else None
 
 
 def _kernels(package: str, where: str, device: torch.device) -> ModuleType:
@@ -48,4 +48,12 @@ def _kernels(package: str, where: str, device: torch.device) -> ModuleType:
             f"{where}: expected a tensor on 'cpu' or 'cuda'; got {str(device)!r}. "
             f"Move it with .to('cpu') or .to('cuda')."
         )
-    return import_module(f"duotomo.kernels.{package}.{_BACK_ENDS[device.type]}")
+    try:
+        return import_module(f"duotomo.kernels.{package}.{_BACK_ENDS[device.type]}")
+    except ModuleNotFoundError as error:
+        if error.name != "triton":
+            raise
+        raise DeviceError(
+            f"{where}: expected Triton for a tensor on {str(device)!r}; it is not installed. Install it with "
+            f"pip install triton, or move the tensor with .to('cpu')."
+        ) from error
