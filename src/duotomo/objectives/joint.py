@@ -140,14 +140,19 @@ class JointMisfit(Pending):
         return x[:n].reshape(self.grid.shape), list(params.split_with_sizes(sizes))
 
     def split_pending(self, x: torch.Tensor) -> tuple[torch.Tensor, list[Callable[[], torch.Tensor]]]:
-        """Return the volume, and for each moving visit what waits for its parameters and gives them, float64.
-
-        They lie on the CPU, but for visits that take them from a GPU.
+        """Return the volume, and for each moving visit what waits for its parameters.
 
         Parameters
         ----------
         x : torch.Tensor
             Joint argument, (n_voxels + n_params,).
+
+        Returns
+        -------
+        volume : torch.Tensor
+            f, (z, y, x), a view of x.
+        rows : list of callable
+            Each returns zeta, (n_params,), float64: on the CPU, but for visits that take it from a GPU.
         """
         self.check(x)
         self._check_same("x", x)

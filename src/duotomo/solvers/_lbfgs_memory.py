@@ -56,10 +56,12 @@ class Memory:
 
         changed: how it changed the gradient. gradient: the new one. Returns its norm.
         """
-        scaled = self._preconditioned(gradient)
         moved, bent = self._moved[self._row].mul_(step), self._changed[self._row]
-        torch.sub(scaled.flatten(), self._scaled.flatten(), out=bent)
-        self._scaled = scaled
+        torch.neg(self._scaled.flatten(), out=bent)
+        # Lets the old one go before its successor is made.
+        self._scaled = gradient
+        self._scaled = self._preconditioned(gradient)
+        bent += self._scaled.flatten()
         n_rows = max(self._row, *self._order, 0) + 1
         vectors = changed.flatten(), gradient.flatten()
         found = _numbers(

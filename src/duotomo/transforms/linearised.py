@@ -119,10 +119,19 @@ def linear_factors(
     Of a matrix, (entry, parameter); of coefficients, (component, z, y, x), each in the one it is made of.
     """
 
-    def tensors(params: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-        return map_tensors(transform.maps(params), reference, moving)
-
     if transform.lattice_parts():
-        return tensors(torch.ones(transform.n_params, dtype=torch.float64))[1][0].to(device)
-    jacobian = torch.func.jacfwd(lambda params: tensors(params)[0].reshape(-1))(transform.identity())
-    return plain(jacobian).to(device)
+        ones = torch.ones(transform.n_params, dtype=torch.float64)
+        return map_tensors(transform.maps(ones), reference, moving)[1][0].to(device)
+    return plain(matrix_derivatives(transform, transform.identity(), reference, moving)).to(device)
+
+
+def matrix_derivatives(
+    transform: Transform, params: torch.Tensor, reference: VolumeGrid, moving: VolumeGrid
+) -> torch.Tensor:
+    """Return the derivative of the entries of a map's only matrix in the parameters, (entry, parameter)."""
+    # Row by row: `torch.func.jacfwd` would import PyTorch's compiler, for seconds and a hundred megabytes.
+    with torch.enable_grad():
+        leaf = params.detach().requires_grad_()
+        entries = map_tensors(transform.maps(leaf), reference, moving)[0].reshape(-1)
+        rows = [torch.autograd.grad(entry, leaf, retain_graph=True)[0] for entry in entries]
+    return torch.stack(rows)

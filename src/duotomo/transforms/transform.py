@@ -17,7 +17,7 @@ from duotomo.kernels.warp.point_map import PointMap
 from duotomo.operators import Warp
 from duotomo.operators.derivatives import eagerly, is_tracked, outside, plain
 from duotomo.transforms.fitting import fitted_params
-from duotomo.transforms.linearised import Linearised
+from duotomo.transforms.linearised import Linearised, matrix_derivatives
 from duotomo.transforms.maps import (
     ElementaryMap,
     LatticeMap,
@@ -424,7 +424,7 @@ class Transform(ABC):
             )
         self._check_volume(volume, reference)()
         point_map = self.warp_of(params.detach(), reference, moving, cubic=cubic).point_map
-        derivatives = torch.func.jacfwd(lambda p: map_tensors(self.maps(p), reference, moving)[0][0])(params)
+        derivatives = matrix_derivatives(self, params, reference, moving).view(3, 4, -1)
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
         images = volume.new_empty(self.n_params, len(volumes), *moving.shape)
         slopes = volume.new_empty(3, *moving.shape)
