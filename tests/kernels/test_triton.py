@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -122,3 +123,58 @@ def test_the_warps_compile_for_a_gpu_that_is_not_there(kernel: str, constants: d
         attrs={},
     )
     assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
+
+
+VOLUME_POINTERS = {"numbers": "*fp64"} | dict.fromkeys(
+    (
+        "moved",
+        "changed",
+        "one",
+        "other",
+        "parts",
+        "base",
+        "factors",
+        "total",
+        "coefficients",
+        "samples",
+        "volume",
+    ),
+    "*fp32",
+)
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs triton, which is published for Linux only")
+@pytest.mark.parametrize(
+    ("package", "kernel", "constants"),
+    [
+        ("secants", "_products", {}),
+        ("secants", "_combine", {}),
+        ("spline", "_sample", {"DEPTH": True, "RUN": 16}),
+        ("spline", "_sample", {"DEPTH": False, "RUN": 16}),
+        ("variation", "_total_variation", {}),
+        ("variation", "_negative", {}),
+    ],
+)
+def test_kernels_of_volumes_compile_for_a_gpu_that_is_not_there(
+    package: str, kernel: str, constants: dict[str, object]
+) -> None:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    gpu = import_module(f"duotomo.kernels.{package}.gpu")
+    function, constants = getattr(gpu, kernel), {"BLOCK": gpu.BLOCK} | constants
+    names = function.arg_names
+    types = {name: VOLUME_POINTERS.get(name, "i32") for name in names}
+    # As at run time: memory and rows begin at multiples of sixteen.
+    even = [i for i, name in enumerate(names) if name in VOLUME_POINTERS or name == "stride"]
+    source = ASTSource(
+        fn=function,
+        signature=types | dict.fromkeys(constants, "constexpr"),
+        constexprs=constants,
+        attrs={(i,): [["tt.divisibility", 16]] for i in even},
+    )
+    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
+    assert compiled.asm["cubin"]
+    if package == "secants":
+        assert "ld.global.v4" in compiled.asm["ptx"]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from duotomo.kernels.planar import reference as planar_reference
 from duotomo.kernels.project import reference
 from duotomo.kernels.project.footprint import Bands
+from tests.kernels.volume_cases import volume_errors
 from tests.kernels.warp_cases import warp_errors
 
 Array = NDArray[np.float64]
@@ -198,6 +199,7 @@ def failures(device: str) -> tuple[list[str], int]:
             measured.append((f"planar, {planar.name}, resample", dtype, forward))
             measured.append((f"planar, {planar.name}, spread", dtype, back))
         measured += [(name, dtype, error) for name, error in warp_errors(warp_gpu, dtype, device)]
+        measured += [(name, dtype, error) for name, error in volume_errors(dtype, device)]
     # Written so that a NaN fails.
     failed = [
         f"{name}, {dtype}: {error:.3g}" for name, dtype, error in measured if not error < TOLERANCE[dtype]

@@ -56,6 +56,18 @@ def test_the_value_is_the_same_with_and_without_the_gradient(case: ObjectiveCase
 
 
 @each_case
+def test_a_gradient_that_is_added_is_the_gradient(case: ObjectiveCase) -> None:
+    objective, x, there = case.build(DOUBLE, "cpu"), case.start(), along(case)
+    value, gradient = objective.value_and_gradient(x)
+    pending, same = objective.evaluate(x)
+    assert float(pending) == value
+    assert torch.equal(same, gradient)
+    total = there.clone()
+    assert float(objective.add_gradient(x, total, 1.5)) == value
+    assert relative(total, there + 1.5 * gradient) < 1e-14
+
+
+@each_case
 def test_the_argument_stays_and_results_are_new(case: ObjectiveCase) -> None:
     objective, x, d = case.build(DOUBLE, "cpu"), case.start(), along(case)
     kept, kept_d = x.clone(), d.clone()

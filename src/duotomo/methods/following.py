@@ -7,10 +7,12 @@ from dataclasses import replace
 import torch
 
 from duotomo.objectives import JointMisfit, Objective
+from duotomo.objectives.norms import Scalar
+from duotomo.objectives.objective import Pending
 from duotomo.objectives.term import BoundTerm, warped, warped_adjoint
 
 
-class Following(Objective):
+class Following(Pending):
     """An objective of `x = [f, zeta_1, ...]` as one of `y = [g, xi_1, ...]`: the volume follows the motion.
 
     `zeta_k = zeta0_k + xi_k` and `f = f0 + g - 1/K sum over moving visits k of T_k^T D_k xi_k`,
@@ -39,28 +41,28 @@ class Following(Objective):
     def __init__(self, objective: Objective, misfit: JointMisfit, x: torch.Tensor) -> None:
         self.objective, self.shape, self.operators = objective, objective.shape, objective.operators
         self._misfit, self._x, self._n_voxels = misfit, x, misfit.grid.n_voxels
-        self._volume, rows = misfit.split(x)
+        self._volume, rows = misfit.split_pending(x)
         linear = [replace(term, cubic=False) for term in misfit.terms if term.transform is not None]
         moving = [BoundTerm(term, misfit.grid, None) for term in linear]
-        self._rows = [(one, row, one.warp(row)) for one, row in zip(moving, rows, strict=True)]
+        self._moved = [(one.n_params, one.moved(row())) for one, row in zip(moving, rows, strict=True)]
         self._share = 1 / len(misfit.visits)
 
     def point(self, y: torch.Tensor) -> torch.Tensor:
         """Return x."""
-        x, (_, along) = self._x + y, self._misfit.split(y)
-        for (visit, row, warp), d in zip(self._rows, along, strict=True):
-            moved = warped_adjoint(warp, visit.along(row, self._volume, d))
-            x[: self._n_voxels] -= self._share * moved.flatten()
+        x, (_, along) = self._x + y, self._misfit.split_pending(y)
+        for (_, moved), d in zip(self._moved, along, strict=True):
+            pulled = warped_adjoint(moved.warp, moved.along(self._volume, d()))
+            x[: self._n_voxels] -= self._share * pulled.flatten()
         return x
 
     def value(self, x: torch.Tensor) -> float:
         return self.objective.value(self.point(x))
 
-    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
-        value, gradient = self.objective.value_and_gradient(self.point(x))
+    def evaluate(self, x: torch.Tensor) -> tuple[Scalar, torch.Tensor]:
+        value, gradient = self.objective.evaluate(self.point(x))
         of_volume, start = gradient[: self._n_voxels].reshape(self._volume.shape), self._n_voxels
-        for visit, row, warp in self._rows:
-            pulled = visit.pulled_back(row, self._volume, warped(warp, of_volume))
-            gradient[start : start + len(row)] -= self._share * pulled.to(gradient)
-            start += len(row)
+        for n_params, moved in self._moved:
+            pulled = moved.pulled_back(self._volume, warped(moved.warp, of_volume))()
+            gradient[start : start + n_params] -= self._share * pulled.to(gradient)
+            start += n_params
         return value, gradient

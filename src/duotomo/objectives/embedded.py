@@ -7,10 +7,11 @@ import math
 import torch
 
 from duotomo.errors import ShapeError
-from duotomo.objectives.objective import Objective, Product
+from duotomo.objectives.norms import Scalar
+from duotomo.objectives.objective import Objective, Pending, Product
 
 
-class Embedded(Objective):
+class Embedded(Pending):
     """Objective of a part of a vector, `F(x[start : start + n])`, such as a prior in a joint objective.
 
     The argument x is (length,); its n elements from `start` on are reshaped to the argument of F.
@@ -53,9 +54,13 @@ class Embedded(Objective):
     def value(self, x: torch.Tensor) -> float:
         return self.objective.value(self._part(x))
 
-    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
-        value, slope = self.objective.value_and_gradient(self._part(x))
+    def evaluate(self, x: torch.Tensor) -> tuple[Scalar, torch.Tensor]:
+        value, slope = self.objective.evaluate(self._part(x))
         return value, self._whole(slope, x)
+
+    def add_gradient(self, x: torch.Tensor, total: torch.Tensor, factor: float = 1.0) -> Scalar:
+        own = total[self.start : self.stop].view(self.objective.shape)
+        return self.objective.add_gradient(self._part(x), own, factor)
 
     def curvature(self, x: torch.Tensor) -> Product:
         product = self.objective.curvature(self._part(x))

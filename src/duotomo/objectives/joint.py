@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 
 from duotomo.errors import GeometryError, ShapeError, check_same, check_tensor
 from duotomo.geometry import VolumeGrid
+from duotomo.kernels.transfer import to_host
 from duotomo.objectives.embedded import Embedded
 from duotomo.objectives.image_misfit import checked_step
-from duotomo.objectives.joint_parts import ParamsPart, VolumePart
-from duotomo.objectives.objective import Objective, Product
+from duotomo.objectives.joint_parts import ParamsPart, VolumePart, added
+from duotomo.objectives.norms import Scalar
+from duotomo.objectives.objective import Objective, Pending, Product
 from duotomo.objectives.term import BoundTerm, Term, shown, shown_adjoint, warped, warped_adjoint
 from duotomo.operators import LinearOperator
 
 
-class JointMisfit(Objective):
+class JointMisfit(Pending):
     """Joint misfit of one volume and the motions of all visits to the projections of all visits.
 
     `F(f, zeta_1, ..., zeta_K) = 1/2 sum over visits k of |sqrt(w_k) (A_k T_k(zeta_k) B f - p_k)|^2`.
@@ -136,6 +139,28 @@ class JointMisfit(Objective):
         sizes = [visit.n_params for visit in self.moving_visits]
         return x[:n].reshape(self.grid.shape), list(params.split_with_sizes(sizes))
 
+    def split_pending(self, x: torch.Tensor) -> tuple[torch.Tensor, list[Callable[[], torch.Tensor]]]:
+        """Return the volume, and for each moving visit what waits for its parameters.
+
+        Parameters
+        ----------
+        x : torch.Tensor
+            Joint argument, (n_voxels + n_params,).
+
+        Returns
+        -------
+        volume : torch.Tensor
+            f, (z, y, x), a view of x.
+        rows : list of callable
+            Each returns zeta, (n_params,), float64: on the CPU, but for visits that take it from a GPU.
+        """
+        self.check(x)
+        self._check_same("x", x)
+        n = self.grid.n_voxels
+        rows = x[n:].double().split_with_sizes([visit.n_params for visit in self.moving_visits])
+        pairs = zip(self.moving_visits, rows, strict=True)
+        return x[:n].reshape(self.grid.shape), [_later(row, visit.takes_pending) for visit, row in pairs]
+
     def value(self, x: torch.Tensor) -> float:
         volume, params = self.split(x)
         try:
@@ -145,23 +170,27 @@ class JointMisfit(Objective):
         visits, volume = zip(self.visits, warps, strict=True), shown(self.basis, volume)
         return sum(visit.misfit.value(warped(warp, volume)) for visit, warp in visits)
 
-    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
-        volume, params = self.split(x)
-        total, gradient, slopes = 0.0, torch.zeros_like(x), []
-        by_volume, volume = torch.zeros_like(volume), shown(self.basis, volume)
+    def evaluate(self, x: torch.Tensor) -> tuple[Scalar, torch.Tensor]:
+        volume, rows = self.split_pending(x)
+        params, total = iter(rows), cast(Scalar, 0.0)
+        slopes: list[Callable[[], torch.Tensor]] = []
+        by_volume, volume = None, shown(self.basis, volume)
         try:
-            for visit, row in self._with_params(params):
-                warp = visit.warp(row)
-                value, image = visit.misfit.value_and_gradient(warped(warp, volume))
-                total += value
-                if warp is not None:
-                    slopes.append(visit.pulled_back(row, volume, image))
-                by_volume += warped_adjoint(warp, image)
+            for visit in self.visits:
+                # A visit without a transform keeps a GPU busy while the parameters of the others arrive.
+                moved = None if visit.transform is None else visit.moved(next(params)())
+                warp = None if moved is None else moved.warp
+                value, image = visit.misfit.evaluate(warped(warp, volume))
+                total = total + value
+                if moved is not None:
+                    slopes.append(moved.pulled_back(volume, image))
+                by_volume = added(by_volume, warped_adjoint(warp, image))
         except GeometryError:
             return math.inf, torch.zeros_like(x)
-        gradient[: self.grid.n_voxels] = shown_adjoint(self.basis, by_volume).flatten()
-        self._write_params(gradient, slopes)
-        return total, gradient
+        assert by_volume is not None
+        of_volume = shown_adjoint(self.basis, by_volume).flatten()
+        by_params = [slope().to(x.dtype).to(x.device, non_blocking=True) for slope in slopes]
+        return total, torch.cat([of_volume, *by_params])
 
     def curvature(self, x: torch.Tensor) -> Product:
         """Return the Gauss-Newton product `d -> J^T w J d`, J the derivative of all `A_k T_k(zeta_k) f` in x.
@@ -298,7 +327,13 @@ class JointMisfit(Objective):
 
     def _write_params(self, row: torch.Tensor, slopes: Sequence[torch.Tensor]) -> None:
         if slopes:
-            row[self.grid.n_voxels :] = torch.cat(list(slopes)).to(row)
+            row[self.grid.n_voxels :] = torch.cat(list(slopes)).to(row.dtype).to(row, non_blocking=True)
 
     def _check_same(self, name: str, tensor: torch.Tensor) -> None:
         check_same("JointMisfit", name, tensor, device=self._like.device, dtype=self._like.dtype)
+
+
+def _later(row: torch.Tensor, stays: bool) -> Callable[[], torch.Tensor]:
+    """Return what gives a row where it is if it stays there, and on the CPU otherwise."""
+    arrive = (lambda: (row,)) if stays else to_host(row)
+    return lambda: arrive()[0]

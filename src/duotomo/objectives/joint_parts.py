@@ -9,13 +9,13 @@ import torch
 
 from duotomo.errors import GeometryError, ShapeError
 from duotomo.geometry import VolumeGrid
-from duotomo.objectives.norms import normal_equations
-from duotomo.objectives.objective import Objective, Product
+from duotomo.objectives.norms import Scalar, normal_equations
+from duotomo.objectives.objective import Objective, Pending, Product
 from duotomo.objectives.term import BoundTerm, shown, shown_adjoint, warped, warped_adjoint
 from duotomo.operators import LinearOperator, Warp
 
 
-class VolumePart(Objective):
+class VolumePart(Pending):
     """Joint misfit for fixed transforms, `F(f) = 1/2 sum over visits k of |sqrt(w_k) (A_k T_k B f - p_k)|^2`.
 
     A quadratic of f, (z, y, x). Made by `JointMisfit.volume_part`, whose projectors count its applications.
@@ -46,12 +46,13 @@ class VolumePart(Objective):
         volume = shown(self.basis, x)
         return sum(visit.misfit.value(warped(warp, volume)) for visit, warp in self.visits)
 
-    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+    def evaluate(self, x: torch.Tensor) -> tuple[Scalar, torch.Tensor]:
         self.check(x)
-        total, gradient, volume = 0.0, None, shown(self.basis, x)
+        total: Scalar = 0.0
+        gradient, volume = None, shown(self.basis, x)
         for visit, warp in self.visits:
-            value, image = visit.misfit.value_and_gradient(warped(warp, volume))
-            total, gradient = total + value, _added(gradient, warped_adjoint(warp, image))
+            value, image = visit.misfit.evaluate(warped(warp, volume))
+            total, gradient = total + value, added(gradient, warped_adjoint(warp, image))
         assert gradient is not None
         return total, shown_adjoint(self.basis, gradient)
 
@@ -64,7 +65,7 @@ class VolumePart(Objective):
             total, volume = None, shown(self.basis, d)
             for visit, warp in self.visits:
                 image = visit.misfit.hessian_product(warped(warp, volume))
-                total = _added(total, warped_adjoint(warp, image))
+                total = added(total, warped_adjoint(warp, image))
             assert total is not None
             return shown_adjoint(self.basis, total)
 
@@ -196,6 +197,6 @@ class ParamsPart(Objective):
         return list(zip(self.visits, self.split(x), strict=True))
 
 
-def _added(total: torch.Tensor | None, part: torch.Tensor) -> torch.Tensor:
-    # The first part is a new tensor, so that no zeros need be written to add to.
+def added(total: torch.Tensor | None, part: torch.Tensor) -> torch.Tensor:
+    """Return a sum with one more part, in place; the first part is a new tensor, and becomes the sum."""
     return part if total is None else total.add_(part)

@@ -8,6 +8,10 @@ CHUNK = 1 << 24
 """Elements that are converted to float64 at once: 128 MiB."""
 
 
+Scalar = float | torch.Tensor
+"""A number; or one that a GPU is still working on, a float64 tensor without axes."""
+
+
 def half_norm_sq(tensor: torch.Tensor) -> float:
     """Return `|x|^2 / 2`.
 
@@ -16,7 +20,30 @@ def half_norm_sq(tensor: torch.Tensor) -> float:
     >>> half_norm_sq(torch.tensor([3.0, 4.0]))
     12.5
     """
-    return 0.5 * float(torch.linalg.vector_norm(tensor, dtype=torch.float64)) ** 2
+    return float(pending_half_norm_sq(tensor))
+
+
+def pending_half_norm_sq(tensor: torch.Tensor) -> Scalar:
+    """Return `|x|^2 / 2`, without waiting for a GPU."""
+    return 0.5 * scalar(torch.linalg.vector_norm(tensor, dtype=torch.float64)) ** 2
+
+
+def scalar(number: torch.Tensor) -> Scalar:
+    """Return a number that lies on a GPU as it is, any other as a float."""
+    return number.double() if number.is_cuda else float(number)
+
+
+def floats(*numbers: Scalar) -> list[float]:
+    """Return numbers as floats, waiting for a GPU once.
+
+    Examples
+    --------
+    >>> floats(1.0, 2.0)
+    [1.0, 2.0]
+    """
+    pending = [number for number in numbers if isinstance(number, torch.Tensor)]
+    arrived = iter(torch.stack(pending).tolist() if pending else [])
+    return [next(arrived) if isinstance(number, torch.Tensor) else float(number) for number in numbers]
 
 
 def normal_equations(

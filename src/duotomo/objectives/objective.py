@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from duotomo.errors import DuotomoError, ShapeError, check_tensor
+from duotomo.objectives.norms import Scalar
 from duotomo.operators.counted import Counted
 
 Product = Callable[[torch.Tensor], torch.Tensor]
@@ -64,6 +65,44 @@ class Objective(ABC):
         gradient : torch.Tensor
             A new tensor with the shape, precision and device of x.
         """
+
+    def evaluate(self, x: torch.Tensor) -> tuple[Scalar, torch.Tensor]:
+        """Return what `value_and_gradient` does, without waiting for a GPU where that can be left to others.
+
+        Parameters
+        ----------
+        x : torch.Tensor
+            The argument, of `shape`, detached.
+
+        Returns
+        -------
+        value : float or torch.Tensor
+            `F(x)`; on a GPU perhaps a float64 tensor without axes.
+        gradient : torch.Tensor
+            A new tensor.
+        """
+        return self.value_and_gradient(x)
+
+    def add_gradient(self, x: torch.Tensor, total: torch.Tensor, factor: float = 1.0) -> Scalar:
+        """Add `factor` times the gradient to `total`, and return `F(x)` as `evaluate` does.
+
+        Parameters
+        ----------
+        x : torch.Tensor
+            The argument, of `shape`, detached.
+        total : torch.Tensor
+            Of `shape`, contiguous; what is added to.
+        factor : float
+            Of the gradient, not of the value.
+
+        Returns
+        -------
+        float or torch.Tensor
+            `F(x)`.
+        """
+        value, gradient = self.evaluate(x)
+        total += gradient if factor == 1 else gradient.mul_(factor)
+        return value
 
     def value(self, x: torch.Tensor) -> float:
         """Return `F(x)`.
@@ -141,7 +180,18 @@ class Objective(ABC):
         return f"{type(self).__name__}(shape={self.shape})"
 
 
-class Sum(Objective):
+class Pending(Objective):
+    """An objective that writes `evaluate`, and whose values others may wait for later."""
+
+    @abstractmethod
+    def evaluate(self, x: torch.Tensor) -> tuple[Scalar, torch.Tensor]: ...
+
+    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+        value, gradient = self.evaluate(x)
+        return float(value), gradient
+
+
+class Sum(Pending):
     """Sum of objectives, `F_1 + F_2 + ...`.
 
     Parameters
@@ -177,13 +227,15 @@ class Sum(Objective):
     def value(self, x: torch.Tensor) -> float:
         return sum(term.value(x) for term in self.terms)
 
-    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
-        value, gradient = self.terms[0].value_and_gradient(x)
+    def evaluate(self, x: torch.Tensor) -> tuple[Scalar, torch.Tensor]:
+        value, gradient = self.terms[0].evaluate(x)
         for term in self.terms[1:]:
-            more, slope = term.value_and_gradient(x)
-            value += more
-            gradient += slope
+            value = value + term.add_gradient(x, gradient)
         return value, gradient
+
+    def add_gradient(self, x: torch.Tensor, total: torch.Tensor, factor: float = 1.0) -> Scalar:
+        values = [term.add_gradient(x, total, factor) for term in self.terms]
+        return sum(values[1:], start=values[0])
 
     def curvature(self, x: torch.Tensor) -> Product:
         products = [term.curvature(x) for term in self.terms]
@@ -197,7 +249,7 @@ class Sum(Objective):
         return product
 
 
-class Weighted(Objective):
+class Weighted(Pending):
     """Objective times a number, `c F` with `c >= 0`.
 
     Parameters
@@ -223,16 +275,19 @@ class Weighted(Objective):
         self.shape, self.axes, self.operators = objective.shape, objective.axes, objective.operators
 
     def value(self, x: torch.Tensor) -> float:
-        return self._scaled(self.objective.value(x))
+        return float(self._scaled(self.objective.value(x)))
 
-    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
-        value, gradient = self.objective.value_and_gradient(x)
+    def evaluate(self, x: torch.Tensor) -> tuple[Scalar, torch.Tensor]:
+        value, gradient = self.objective.evaluate(x)
         return self._scaled(value), gradient.mul_(self.factor)
+
+    def add_gradient(self, x: torch.Tensor, total: torch.Tensor, factor: float = 1.0) -> Scalar:
+        return self._scaled(self.objective.add_gradient(x, total, factor * self.factor))
 
     def curvature(self, x: torch.Tensor) -> Product:
         product = self.objective.curvature(x)
         return lambda d: product(d).mul_(self.factor)
 
-    def _scaled(self, value: float) -> float:
+    def _scaled(self, value: Scalar) -> Scalar:
         # Zero times infinity is NaN, but F is as undefined there as before.
-        return value if value == math.inf else self.factor * value
+        return value if isinstance(value, float) and value == math.inf else self.factor * value

@@ -7,14 +7,14 @@ import math
 import torch
 
 from duotomo.errors import DuotomoError, check_same, check_tensor
-from duotomo.objectives.norms import half_norm_sq
+from duotomo.objectives.norms import Scalar, half_norm_sq, pending_half_norm_sq
 from duotomo.objectives.nuisance import Nuisance, NuisanceFilter, ViewErrors
-from duotomo.objectives.objective import Objective, Product
+from duotomo.objectives.objective import Pending, Product
 from duotomo.operators import LinearOperator, Weighting
 from duotomo.operators.counted import Counted
 
 
-class ProjectionMisfit(Objective):
+class ProjectionMisfit(Pending):
     """`F(f) = 1/2 sum over rays of w (A f - p)^2`.
 
     With w the inverse variance of each ray, this is the negative log likelihood of Gaussian noise, but for a
@@ -179,9 +179,9 @@ class ProjectionMisfit(Objective):
     def value(self, x: torch.Tensor) -> float:
         return half_norm_sq(self.residual(x))
 
-    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+    def evaluate(self, x: torch.Tensor) -> tuple[Scalar, torch.Tensor]:
         residual = self.residual(x)
-        value = half_norm_sq(residual)
+        value = pending_half_norm_sq(residual)
         if self._filter is not None:
             self._filter.apply_(residual)
         if self._roots is not None:

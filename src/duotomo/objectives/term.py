@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -12,6 +13,7 @@ from duotomo.objectives.nuisance import Nuisance
 from duotomo.objectives.projection_misfit import ProjectionMisfit
 from duotomo.operators import LinearOperator, Warp
 from duotomo.transforms import Transform
+from duotomo.transforms.linearised import Linearised
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,9 +79,20 @@ class BoundTerm:
             return None
         return self.transform.warp(params, self.reference, self.moving, cubic=self.cubic)
 
+    @property
+    def takes_pending(self) -> bool:
+        """Whether parameters may lie on the GPU of the volumes."""
+        if self.transform is None or self.central_step is not None:
+            return False
+        return self.transform.is_linear and self.transform.control_spacing_mm is not None
+
+    def moved(self, params: torch.Tensor) -> MovedTerm:
+        """Return this term at given parameters, (n_params,), float64."""
+        return MovedTerm(self, params)
+
     def along(self, params: torch.Tensor, volume: torch.Tensor, d_params: torch.Tensor) -> torch.Tensor:
         """Return the derivative of `T(params) f` along `d_params`."""
-        return self._known().jvp(
+        return self.known.jvp(
             params,
             volume,
             d_params,
@@ -91,7 +104,7 @@ class BoundTerm:
 
     def pulled_back(self, params: torch.Tensor, volume: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
         """Return the gradient in the parameters of `<T(params) f, image>`, float64 on the CPU."""
-        return self._known().vjp(
+        return self.known.vjp(
             params,
             volume,
             image,
@@ -103,13 +116,40 @@ class BoundTerm:
 
     def derivative_images(self, params: torch.Tensor, volume: torch.Tensor) -> torch.Tensor:
         """Return the derivatives of `T(params) f` in every parameter, (parameter, z, y, x)."""
-        return self._known().derivative_images(
+        return self.known.derivative_images(
             params, volume, self.reference, self.moving, central_step=self.central_step, cubic=self.cubic
         )
 
-    def _known(self) -> Transform:
+    @property
+    def known(self) -> Transform:
+        """The transform of a term that has one."""
         assert self.transform is not None
         return self.transform
+
+
+class MovedTerm:
+    """A term with a transform at given parameters: its warp, and what waits for the gradient in these."""
+
+    def __init__(self, term: BoundTerm, params: torch.Tensor) -> None:
+        self._term, self._params = term, params if params.is_cuda else term.known.check(params)
+        grids = term.reference, term.moving
+        self._linearised: Linearised | None = None
+        if term.central_step is None:
+            self._linearised = Linearised(term.known, self._params, *grids, cubic=term.cubic)
+        self.warp = term.warp(params) if self._linearised is None else self._linearised.warp
+
+    def along(self, volume: torch.Tensor, d_params: torch.Tensor) -> torch.Tensor:
+        """Return the derivative of `T(params) f` along `d_params`, float64."""
+        if self._linearised is None:
+            return self._term.along(self._params, volume, d_params)
+        return self._linearised.along(volume, d_params)
+
+    def pulled_back(self, volume: torch.Tensor, image: torch.Tensor) -> Callable[[], torch.Tensor]:
+        """Begin with the gradient in the parameters of `<T(params) f, image>`; return what gives it."""
+        if self._linearised is None:
+            gradient = self._term.pulled_back(self._params, volume, image)
+            return lambda: gradient
+        return self._linearised.pull_back(volume, image)
 
 
 def warped(warp: Warp | None, volume: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from duotomo.geometry import VolumeGrid
+from duotomo.kernels.dispatch import spline_kernels
 from duotomo.operators.linear import LinearOperator
 
 THICKEST = 2.0
@@ -41,16 +42,11 @@ class SplineBasis(LinearOperator):
         self.grid = grid
         self.domain = self.range = grid.shape
         d_z, d_y, d_x = grid.spacing_mm
-        # Axes of the batch (volume, z, y, x).
-        self._axes = (2, 3) if d_z > THICKEST * max(d_y, d_x) else (1, 2, 3)
+        self._depth = d_z <= THICKEST * max(d_y, d_x)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for axis in self._axes:
-            n, mixed = x.shape[axis] - 1, x * (4 / 6)
-            mixed.narrow(axis, 0, n).add_(x.narrow(axis, 1, n), alpha=1 / 6)
-            mixed.narrow(axis, 1, n).add_(x.narrow(axis, 0, n), alpha=1 / 6)
-            x = mixed
-        return x
+        samples: torch.Tensor = spline_kernels(x.device).sample(x, depth=self._depth)
+        return samples
 
     def transpose(self, y: torch.Tensor) -> torch.Tensor:
         return self.forward(y)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from duotomo.errors import DuotomoError
-from duotomo.solvers._checks import check_counts, dot, rounding
+from duotomo.objectives.norms import Scalar, floats, scalar
+from duotomo.solvers._checks import check_counts, rounding
 
 if TYPE_CHECKING:
     from duotomo.objectives import Objective
@@ -103,15 +104,21 @@ class StrongWolfe:
         Found or NotFound
             The point found with its value and gradient, or that no lower point was met.
         """
-        slope = dot(gradient, direction)
-        if not (slope < 0 < first < math.inf):
-            return NotFound(n_evaluations=0, finite=math.isfinite(slope) and math.isfinite(first))
+        pending = scalar(torch.dot(gradient.reshape(-1), direction.reshape(-1)))
+        if not 0 < first < math.inf or (isinstance(pending, float) and not pending < 0):
+            finite = math.isfinite(first) and math.isfinite(pending)
+            return NotFound(n_evaluations=0, finite=finite)
+        # On a GPU the slope arrives with the first trial.
+        trial, slope = _evaluate(objective, x, direction, first, pending)
+        if not slope < 0:
+            return NotFound(n_evaluations=1, finite=math.isfinite(slope))
         slack = rounding(x) * abs(value)
         low = _Point(step=0.0, value=value, slope=slope, gradient=gradient)
         high: _Point | None = None
-        step, n_evaluations, trial, done = first, 0, low, False
+        step, n_evaluations, done = first, 0, False
         while n_evaluations < self.n_evaluations and not done:
-            trial = _evaluate(objective, x, direction, step)
+            if n_evaluations:
+                trial, _ = _evaluate(objective, x, direction, step)
             n_evaluations += 1
             enough = value + self.decrease * step * slope + slack
             # Far below the start, values have the rounding of their own size.
@@ -148,9 +155,14 @@ class _Point:
         return math.isfinite(self.value) and math.isfinite(self.slope)
 
 
-def _evaluate(objective: Objective, x: torch.Tensor, direction: torch.Tensor, step: float) -> _Point:
-    value, gradient = objective.value_and_gradient(torch.add(x, direction, alpha=step))
-    return _Point(step=step, value=value, slope=dot(gradient, direction), gradient=gradient)
+def _evaluate(
+    objective: Objective, x: torch.Tensor, direction: torch.Tensor, step: float, other: Scalar = 0.0
+) -> tuple[_Point, float]:
+    """Return the point at a step, and another number as a float: all that is waited for at once."""
+    pending, gradient = objective.evaluate(torch.add(x, direction, alpha=step))
+    along = scalar(torch.dot(gradient.reshape(-1), direction.reshape(-1)))
+    value, slope, known = floats(pending, along, other)
+    return _Point(step=step, value=value, slope=slope, gradient=gradient), known
 
 
 def _between(low: _Point, high: _Point, slack: float) -> float:

@@ -43,6 +43,7 @@ class Affine(Transform):
     """
 
     n_params = 12
+    is_linear = True
 
     def __init__(self, grid: VolumeGrid, *, center_mm: Sequence[float] | None = None) -> None:
         self.grid = grid

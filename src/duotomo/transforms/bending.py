@@ -84,7 +84,21 @@ class BendingEnergy:
             (n_params,), float64.
         """
         self.spline.check(params)
-        direction = self.spline.check(direction)
+        return self.product(self.spline.check(direction))
+
+    def product(self, direction: torch.Tensor) -> torch.Tensor:
+        """Return `hessian_vector` of a direction that is known to be one.
+
+        Parameters
+        ----------
+        direction : torch.Tensor
+            Direction in the parameters, (n_params,), float64.
+
+        Returns
+        -------
+        torch.Tensor
+            (n_params,), float64.
+        """
         coefficients = self.spline.coefficients_mm(direction)
         self._grams = [grams.to(coefficients.device) for grams in self._grams]
         z, y, x = self._grams

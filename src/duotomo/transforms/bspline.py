@@ -57,6 +57,8 @@ class BSpline(LatticeTransform):
     2187
     """
 
+    is_linear = True
+
     def nearest_params(self, motion: Motion) -> torch.Tensor:
         return self.fit(motion.displacement(self.grid)).params
 

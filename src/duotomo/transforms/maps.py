@@ -97,9 +97,8 @@ def map_tensors(
         else:
             from_lattice = index_matrix(one.lattice)
             matrices.append((_world_matrix(one.lattice) @ to_world)[:3])
-            spacing_mm = torch.tensor(one.lattice.spacing_mm, dtype=torch.float64)
-            spacing_mm = spacing_mm.to(one.coefficients.device)
-            coefficients.append(one.coefficients.flip(0) / spacing_mm[:, None, None, None])
+            spacing_mm = _spacing_mm(one.lattice, one.coefficients.device)
+            coefficients.append(one.coefficients.flip(0) / spacing_mm)
             to_world = from_lattice
     matrices.append((_world_matrix(reference) @ to_world)[:3])
     return torch.stack(matrices), tuple(coefficients)
@@ -145,6 +144,13 @@ def grid_displacement(
         at -= index.reshape(-1, *(1,) * (2 - axis))
         at *= spacing_mm
     return where.flip(0)
+
+
+@lru_cache(maxsize=64)
+def _spacing_mm(lattice: VolumeGrid, device: torch.device) -> torch.Tensor:
+    """Return the distances of control points along z, y and x, (3, 1, 1, 1)."""
+    spacing_mm = torch.tensor(lattice.spacing_mm, dtype=torch.float64).to(device)
+    return plain(spacing_mm[:, None, None, None])
 
 
 @lru_cache(maxsize=64)

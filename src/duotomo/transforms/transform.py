@@ -17,6 +17,7 @@ from duotomo.kernels.warp.point_map import PointMap
 from duotomo.operators import Warp
 from duotomo.operators.derivatives import eagerly, is_tracked, outside, plain
 from duotomo.transforms.fitting import fitted_params
+from duotomo.transforms.linearised import Linearised, matrix_derivatives
 from duotomo.transforms.maps import (
     ElementaryMap,
     LatticeMap,
@@ -54,10 +55,14 @@ class Transform(ABC):
         Grid that scales the parameters, and the default grid of warps.
     n_params : int
         Number of parameters.
+    is_linear : bool
+        Whether `maps` is one map, and it is linear in the parameters but for a constant; coefficients are
+        multiples of one parameter each. Derivatives in the parameters are then taken without autograd.
     """
 
     grid: VolumeGrid
     n_params: int
+    is_linear: bool = False
 
     @abstractmethod
     def maps(self, params: torch.Tensor) -> tuple[ElementaryMap, ...]:
@@ -309,10 +314,8 @@ class Transform(ABC):
             )
             return (ahead(volume) - behind(volume)) / (2 * central_step)
         params = params.detach()
-        warp = self._warp(params, reference, moving, cubic=cubic)
-        tangents = torch.func.jvp(
-            lambda p: _flat(map_tensors(self.maps(p), reference, moving)), (params,), (d_params.detach(),)
-        )[1]
+        warp = self.warp_of(params, reference, moving, cubic=cubic)
+        tangents = self.tangents(params, d_params.detach(), reference, moving)
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
         return warp.along(volumes, tangents).reshape(*volume.shape[:-3], *moving.shape)
 
@@ -364,16 +367,15 @@ class Transform(ABC):
                 params, volume, reference, moving, cubic=cubic, central_step=central_step
             )
             return (images.double() * cotangent.double()).flatten(1).sum(dim=1).to(params.device)
-        leaf = params.detach().requires_grad_()
-        with torch.enable_grad():
-            warp = self._warp(leaf, reference, moving, cubic=cubic)
+        linearised = Linearised(self, params, reference, moving, cubic=cubic)
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
         cotangents = cotangent.detach().reshape(-1, *moving.shape).contiguous()
-        totals = warp.pull_back(volumes, cotangents)
+        parts = [linearised.pull_back(f, b) for f, b in zip(volumes, cotangents, strict=True)]
         for check in checks:
             check()
-        used = [(t, total) for t, total in zip(warp.tensors, totals, strict=True) if t.requires_grad]
-        (gradient,) = torch.autograd.grad([t for t, _ in used], leaf, [total for _, total in used])
+        gradient = torch.zeros_like(params.detach())
+        for part in parts:
+            gradient += part().to(gradient.device)
         return gradient
 
     def derivative_images(
@@ -421,8 +423,8 @@ class Transform(ABC):
                 ]
             )
         self._check_volume(volume, reference)()
-        point_map = self._warp(params.detach(), reference, moving, cubic=cubic).point_map
-        derivatives = torch.func.jacfwd(lambda p: map_tensors(self.maps(p), reference, moving)[0][0])(params)
+        point_map = self.warp_of(params.detach(), reference, moving, cubic=cubic).point_map
+        derivatives = matrix_derivatives(self, params, reference, moving).view(3, 4, -1)
         volumes = volume.detach().reshape(-1, *reference.shape).contiguous()
         images = volume.new_empty(self.n_params, len(volumes), *moving.shape)
         slopes = volume.new_empty(3, *moving.shape)
@@ -480,7 +482,48 @@ class Transform(ABC):
         reference = reference or self.grid
         return reference, moving or reference
 
-    def _warp(self, params: torch.Tensor, reference: VolumeGrid, moving: VolumeGrid, *, cubic: bool) -> Warp:
+    def tangents(
+        self, params: torch.Tensor, d_params: torch.Tensor, reference: VolumeGrid, moving: VolumeGrid
+    ) -> tuple[torch.Tensor, ...]:
+        """Return how matrices and coefficients of the map change along a direction in the parameters.
+
+        Parameters
+        ----------
+        params, d_params : torch.Tensor
+            Where, and the direction, (n_params,), float64, checked, without history.
+        reference, moving : VolumeGrid
+            Grids of the volume and of the warped volume.
+
+        Returns
+        -------
+        tuple of torch.Tensor
+            One of the shape of each of `Warp.tensors`.
+        """
+        if self.is_linear and self.lattice_parts():
+            matrices, coefficients = map_tensors(self.maps(d_params), reference, moving)
+            return torch.zeros_like(matrices), *coefficients
+        tangents: tuple[torch.Tensor, ...] = torch.func.jvp(
+            lambda p: _flat(map_tensors(self.maps(p), reference, moving)), (params,), (d_params,)
+        )[1]
+        return tangents
+
+    def warp_of(
+        self, params: torch.Tensor, reference: VolumeGrid, moving: VolumeGrid, *, cubic: bool
+    ) -> Warp:
+        """Return `warp` of parameters that are known to be some.
+
+        Parameters
+        ----------
+        params : torch.Tensor
+            Parameters, (n_params,), float64, checked.
+        reference, moving, cubic
+            As for `warp`.
+
+        Returns
+        -------
+        Warp
+            From (z, y, x) on the reference grid to (z, y, x) on the moving grid.
+        """
         maps = self.maps(params)
         tensors = _flat(map_tensors(maps, reference, moving))
 
@@ -532,7 +575,7 @@ def _checked_warp(
     *,
     cubic: bool,
 ) -> Warp:
-    return transform._warp(transform.check(params), reference, moving, cubic=cubic)
+    return transform.warp_of(transform.check(params), reference, moving, cubic=cubic)
 
 
 def _flat(tensors: tuple[torch.Tensor, tuple[torch.Tensor, ...]]) -> tuple[torch.Tensor, ...]:

@@ -32,6 +32,7 @@ class Translation(Transform):
     """
 
     n_params = 3
+    is_linear = True
 
     def __init__(self, grid: VolumeGrid) -> None:
         self.grid = grid

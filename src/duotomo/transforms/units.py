@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 
 from duotomo.errors import ShapeError
 from duotomo.geometry import VolumeGrid
+from duotomo.operators.derivatives import plain
 
 
 def spacing_xyz(grid: VolumeGrid) -> torch.Tensor:
@@ -18,7 +20,12 @@ def spacing_xyz(grid: VolumeGrid) -> torch.Tensor:
 
 def field_scale(grid: VolumeGrid, like: torch.Tensor) -> torch.Tensor:
     """Return the voxel's edges as a factor of fields (xyz, z, y, x), on the device of `like`."""
-    return spacing_xyz(grid).to(like.device)[:, None, None, None]
+    return _on_device(grid, like.device)[:, None, None, None]
+
+
+@lru_cache(maxsize=64)
+def _on_device(grid: VolumeGrid, device: torch.device) -> torch.Tensor:
+    return plain(spacing_xyz(grid).to(device))
 
 
 def center_xyz(grid: VolumeGrid) -> torch.Tensor:

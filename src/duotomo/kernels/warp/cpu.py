@@ -20,7 +20,8 @@ from duotomo.kernels.compiled import compiled
 from duotomo.kernels.threads import share
 from duotomo.kernels.warp.corners import LANES
 from duotomo.kernels.warp.cpu_derivatives import differentiate_volume, pull_back_image
-from duotomo.kernels.warp.interpolation import is_far, read_row, read_slopes_row, tap_weights
+from duotomo.kernels.warp.cubes import add_to_cube
+from duotomo.kernels.warp.interpolation import is_amid, is_far, read_row, read_slopes_row, tap_weights
 from duotomo.kernels.warp.point_map import PAD, PointMap
 from duotomo.kernels.warp.reference import spline_weights
 from duotomo.kernels.warp.rows import (
@@ -228,6 +229,11 @@ def _spread(image, volume, matrices, packed, layout, aligned, first, weights, re
                     flat[d + one] += t_x * v_d
                     continue
                 w_z, w_y, w_x = tap_weights(t_z, cubic), tap_weights(t_y, cubic), tap_weights(t_x, cubic)
+                if cubic and is_amid(i_z, i_y, i_x, low, high, n_y, n_x):
+                    shares = (w_z[0] * value, w_z[1] * value, w_z[2] * value, w_z[3] * value)
+                    start = ((i_z - 1) * n_y + i_y - 1) * n_x + i_x - 1
+                    add_to_cube(volume, start, n_y * n_x, n_x, shares, w_y, w_x)
+                    continue
                 for i in range(taps):
                     to_z = i_z - back + i
                     if to_z < low or to_z >= high:

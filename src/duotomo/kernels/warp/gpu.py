@@ -309,28 +309,79 @@ def _spread_linear(
     )  # fmt: skip
 
 
+@triton.jit
+def _add_plane(volume, z, y, x, parts, v_z, v_y, v_x, mask, factor, WIDE: tl.constexpr, FIXED: tl.constexpr):
+    """Add to the sixteen voxels (z, y, x) to (z, y + 3, x + 3)."""
+    for j in tl.static_range(4):
+        row, in_row = tap_row(z, y + j, v_z, v_y, mask, WIDE)
+        for m in tl.static_range(4):
+            to_x = x + m
+            there = in_row & (to_x >= 0) & (to_x < v_x)
+            _add(volume, row * v_x + to_x, parts[4 * j + m], factor, there, FIXED)
+
+
+@triton.jit
+def _plane_parts(share, w_y, w_x):
+    """Return what a voxel gives to the sixteen voxels of a plane."""
+    a, b, c, d = share * w_y[0], share * w_y[1], share * w_y[2], share * w_y[3]
+    return (
+        a * w_x[0], a * w_x[1], a * w_x[2], a * w_x[3], b * w_x[0], b * w_x[1], b * w_x[2], b * w_x[3],
+        c * w_x[0], c * w_x[1], c * w_x[2], c * w_x[3], d * w_x[0], d * w_x[1], d * w_x[2], d * w_x[3],
+    )  # fmt: skip
+
+
+@triton.jit
+def _with_waiting(parts, waiting, same):
+    """Return a plane's parts with what waits for the same voxels."""
+    return (
+        parts[0] + tl.where(same, waiting[0], 0.0), parts[1] + tl.where(same, waiting[1], 0.0),
+        parts[2] + tl.where(same, waiting[2], 0.0), parts[3] + tl.where(same, waiting[3], 0.0),
+        parts[4] + tl.where(same, waiting[4], 0.0), parts[5] + tl.where(same, waiting[5], 0.0),
+        parts[6] + tl.where(same, waiting[6], 0.0), parts[7] + tl.where(same, waiting[7], 0.0),
+        parts[8] + tl.where(same, waiting[8], 0.0), parts[9] + tl.where(same, waiting[9], 0.0),
+        parts[10] + tl.where(same, waiting[10], 0.0), parts[11] + tl.where(same, waiting[11], 0.0),
+        parts[12] + tl.where(same, waiting[12], 0.0), parts[13] + tl.where(same, waiting[13], 0.0),
+        parts[14] + tl.where(same, waiting[14], 0.0), parts[15] + tl.where(same, waiting[15], 0.0),
+    )  # fmt: skip
+
+
 @triton.jit(do_not_specialize=SHAPES)
 def _spread_cubic(
     image, volume, scale, matrices, lattices, layout, runs, n_z, n_y, n_x, v_z, v_y, v_x,
     N: tl.constexpr, ALIGNED: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
+    """Spread with cubic weights; what neighbours along z add to the same voxels is added first.
+
+    Of the four planes that a voxel gives to, the lowest is written, and three wait for the next voxel.
+    """
+    T: tl.constexpr = image.dtype.element_ty
     flat, y, x, inside, first, length = own_voxels(runs, n_y, n_x, BLOCK)
     start = start_run(matrices, lattices, layout, first, y, x, N, ALIGNED)
     factor = 0.0
     if FIXED:
         factor = tl.load(scale)
+    k_z, k_y, k_x = 0 * flat - 9, 0 * flat, 0 * flat
+    none = tl.zeros((BLOCK,), T)
+    low = (none, none, none, none, none, none, none, none, none, none, none, none, none, none, none, none)
+    middle, high = low, low
     for z in range(first, first + length):
         i_z, i_y, i_x, t_z, t_y, t_x = step_run(matrices, lattices, layout, start, first, z, y, x, N, ALIGNED)
-        w_z, w_y, w_x = tap_weights(t_z, True), tap_weights(t_y, True), tap_weights(t_x, True)
         value = tl.load(image + plane_offset(z, flat, n_y, n_x, WIDE), mask=inside, other=0.0)
-        for i in tl.static_range(4):
-            for j in tl.static_range(4):
-                row, in_row = tap_row(i_z - 1 + i, i_y - 1 + j, v_z, v_y, inside, WIDE)
-                share = w_z[i] * w_y[j] * value
-                for m in tl.static_range(4):
-                    to_x = i_x - 1 + m
-                    mask = in_row & (to_x >= 0) & (to_x < v_x)
-                    _add(volume, row * v_x + to_x, share * w_x[m], factor, mask, FIXED)
+        same = (i_z - 1 == k_z) & (i_y - 1 == k_y) & (i_x - 1 == k_x)
+        other = inside & (same == 0)
+        _add_plane(volume, k_z, k_y, k_x, low, v_z, v_y, v_x, other, factor, WIDE, FIXED)
+        _add_plane(volume, k_z + 1, k_y, k_x, middle, v_z, v_y, v_x, other, factor, WIDE, FIXED)
+        _add_plane(volume, k_z + 2, k_y, k_x, high, v_z, v_y, v_x, other, factor, WIDE, FIXED)
+        w_z, w_y, w_x = tap_weights(t_z, True), tap_weights(t_y, True), tap_weights(t_x, True)
+        full = _with_waiting(_plane_parts(w_z[0] * value, w_y, w_x), low, same)
+        _add_plane(volume, i_z - 1, i_y - 1, i_x - 1, full, v_z, v_y, v_x, inside, factor, WIDE, FIXED)
+        low = _with_waiting(_plane_parts(w_z[1] * value, w_y, w_x), middle, same)
+        middle = _with_waiting(_plane_parts(w_z[2] * value, w_y, w_x), high, same)
+        high = _plane_parts(w_z[3] * value, w_y, w_x)
+        k_z, k_y, k_x = i_z, i_y - 1, i_x - 1
+    _add_plane(volume, k_z, k_y, k_x, low, v_z, v_y, v_x, inside, factor, WIDE, FIXED)
+    _add_plane(volume, k_z + 1, k_y, k_x, middle, v_z, v_y, v_x, inside, factor, WIDE, FIXED)
+    _add_plane(volume, k_z + 2, k_y, k_x, high, v_z, v_y, v_x, inside, factor, WIDE, FIXED)
 
 
 @triton.jit(do_not_specialize=SHAPES)

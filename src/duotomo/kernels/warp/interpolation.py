@@ -10,42 +10,19 @@ from numba import njit
 
 from duotomo.kernels.inner import inner
 from duotomo.kernels.warp.corners import LANES, read_corners
+from duotomo.kernels.warp.cubes import keys_slopes, keys_weights, read_cube, read_cube_slopes
 from duotomo.kernels.warp.rows import spline_weights
 
 
 @partial(inner, forceinline=True)
-def _keys(t):
-    kind = type(t)
-    half, one, two = kind(0.5), kind(1), kind(2)
-    return (
-        t * (-half + t * (one - half * t)),
-        one + t * t * (kind(-2.5) + kind(1.5) * t),
-        t * (half + t * (two - kind(1.5) * t)),
-        t * t * (-half + half * t),
-    )
-
-
-@partial(inner, forceinline=True)
-def _keys_slopes(t):
-    kind = type(t)
-    half, two = kind(0.5), kind(2)
-    return (
-        -half + two * t - kind(1.5) * t * t,
-        t * (kind(-5) + kind(4.5) * t),
-        half + kind(4) * t - kind(4.5) * t * t,
-        t * (kind(-1) + kind(1.5) * t),
-    )
-
-
-@partial(inner, forceinline=True)
 def tap_weights(t, cubic):
-    return _keys(t) if cubic else spline_weights(t, 2)
+    return keys_weights(t) if cubic else spline_weights(t, 2)
 
 
 @partial(inner, forceinline=True)
 def _tap_slopes(t, cubic):
     kind = type(t)
-    return _keys_slopes(t) if cubic else (kind(-1), kind(1), kind(0), kind(0))
+    return keys_slopes(t) if cubic else (kind(-1), kind(1), kind(0), kind(0))
 
 
 @njit(inline="always")
@@ -54,9 +31,15 @@ def is_far(at, n):
     return not (at > type(at)(-2.5) and at < type(at)(n + 1.5))
 
 
+@njit(inline="always")
+def is_amid(i_z, i_y, i_x, first, end, n_y, n_x):
+    """Whether the four by four by four voxels around a place all exist, along z from `first` to `end`."""
+    return i_z > first and i_z < end - 2 and i_y > 0 and i_y < n_y - 2 and i_x > 0 and i_x < n_x - 2
+
+
 @inner
 def _read(volume, z_at, y_at, x_at, cubic):
-    """Return the value of the volume at a place, with a test for each voxel."""
+    """Return the value of the volume at a place."""
     n_z, n_y, n_x = volume.shape
     kind = volume.dtype.type
     total = kind(0)
@@ -66,6 +49,9 @@ def _read(volume, z_at, y_at, x_at, cubic):
     w_z = tap_weights(z_at - kind(i_z), cubic)
     w_y = tap_weights(y_at - kind(i_y), cubic)
     w_x = tap_weights(x_at - kind(i_x), cubic)
+    if cubic and is_amid(i_z, i_y, i_x, 0, n_z, n_y, n_x):
+        start = ((i_z - 1) * n_y + i_y - 1) * n_x + i_x - 1
+        return read_cube(volume, start, n_y * n_x, n_x, w_z, w_y, w_x)
     taps = 4 if cubic else 2
     back = taps // 2 - 1
     for i in range(taps):
@@ -96,6 +82,9 @@ def _read_slopes(volume, z_at, y_at, x_at, cubic):
     t_z, t_y, t_x = z_at - kind(i_z), y_at - kind(i_y), x_at - kind(i_x)
     w_z, w_y, w_x = tap_weights(t_z, cubic), tap_weights(t_y, cubic), tap_weights(t_x, cubic)
     d_z, d_y, d_x = _tap_slopes(t_z, cubic), _tap_slopes(t_y, cubic), _tap_slopes(t_x, cubic)
+    if cubic and is_amid(i_z, i_y, i_x, 0, n_z, n_y, n_x):
+        start = ((i_z - 1) * n_y + i_y - 1) * n_x + i_x - 1
+        return read_cube_slopes(volume, start, n_y * n_x, n_x, w_z, w_y, w_x, d_z, d_y, d_x)
     taps = 4 if cubic else 2
     back = taps // 2 - 1
     for i in range(taps):

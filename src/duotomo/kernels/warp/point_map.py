@@ -83,11 +83,13 @@ class PointMap:
             if not self.coefficients:
                 return like.new_empty(1)
             size = sum(3 * math.prod(row[1:4]) for row in self.layout.tolist())
-            row = torch.zeros(size, dtype=like.dtype, device=like.device)
+            # Made where the coefficients are, and sent as one row from memory that a GPU reads by itself.
+            made_on = self.coefficients[0].device
+            pinned = like.is_cuda and made_on.type == "cpu"
+            row = torch.zeros(size, dtype=like.dtype, device=made_on, pin_memory=pinned)
             for inner, values in zip(self.unpack(row), self.coefficients, strict=True):
-                # In single precision before the way to a GPU: half the way.
-                inner.copy_(values.to(like.dtype))
-            return row
+                inner.copy_(values)
+            return row.to(like.device, non_blocking=True)
 
         return self.kept(("packed", like.device, like.dtype), pack)
 
@@ -100,9 +102,15 @@ class PointMap:
         return tuple(lattices)
 
     def on_device(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the matrices, in float64, and `packed`, both on the device of `like`."""
-        matrices = self.kept(("matrices", like.device), lambda: self.matrices.to(like.device).contiguous())
-        return matrices, self.packed(like)
+        """Return the matrices, in float64, and `packed`, both on the device of `like`.
+
+        Nobody waits for a GPU on the way.
+        """
+
+        def send() -> torch.Tensor:
+            return self.matrices.contiguous().to(like.device, non_blocking=True)
+
+        return self.kept(("matrices", like.device), send), self.packed(like)
 
     def kept(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
         """Return what was made for this key before, or make it."""

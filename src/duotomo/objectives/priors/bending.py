@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 import torch
 
 from duotomo.objectives.embedded import Embedded
-from duotomo.objectives.objective import Objective, Product
+from duotomo.objectives.norms import Scalar, scalar
+from duotomo.objectives.objective import Objective, Pending, Product
 from duotomo.transforms import BendingEnergy, Transform
 from duotomo.transforms.lattice_transform import LatticeTransform
 
 
-class Bending(Objective):
+class Bending(Pending):
     """Bending energy of a B-spline's parameters, in 1/mm^2; see `BendingEnergy`.
 
     The argument x is the parameters, (n_params,).
@@ -37,10 +38,12 @@ class Bending(Objective):
         self.energy = BendingEnergy(spline)
         self.shape = (spline.n_params,)
 
-    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
-        gradient = self.energy.gradient(x)
+    def evaluate(self, x: torch.Tensor) -> tuple[Scalar, torch.Tensor]:
+        self.check(x)
+        wide = x.double()
+        gradient = self.energy.product(wide)
         # The energy is a quadratic form.
-        return 0.5 * float(x.double() @ gradient), gradient.to(x.dtype)
+        return 0.5 * scalar(wide @ gradient), gradient.to(x.dtype)
 
     def curvature(self, x: torch.Tensor) -> Product:
         """Return the product with the Hessian, which is the same for every x."""

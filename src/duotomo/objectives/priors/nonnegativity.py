@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 
 from duotomo.geometry import VolumeGrid
-from duotomo.objectives.norms import half_norm_sq
-from duotomo.objectives.objective import Objective, Product
+from duotomo.kernels.dispatch import fused_priors
+from duotomo.objectives.norms import Scalar, pending_half_norm_sq
+from duotomo.objectives.objective import Pending, Product
 
 
-class Nonnegativity(Objective):
+class Nonnegativity(Pending):
     """`F(f) = 1/2 |min(f, 0)|^2`: a quadratic penalty on negative attenuation, which allows small values.
 
     The gradient has kinks where f is zero; the curvature is one of its generalised derivatives there, as a
@@ -32,10 +33,18 @@ class Nonnegativity(Objective):
     def __init__(self, grid: VolumeGrid) -> None:
         self.grid, self.shape = grid, grid.shape
 
-    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+    def evaluate(self, x: torch.Tensor) -> tuple[Scalar, torch.Tensor]:
         self.check(x)
         below = x.clamp(max=0)
-        return half_norm_sq(below), below
+        return pending_half_norm_sq(below), below
+
+    def add_gradient(self, x: torch.Tensor, total: torch.Tensor, factor: float = 1.0) -> Scalar:
+        kernels = fused_priors(x.device)
+        if kernels is None:
+            return super().add_gradient(x, total, factor)
+        self.check(x)
+        value: torch.Tensor = kernels.add_negative(x.contiguous(), total, factor)
+        return value
 
     def curvature(self, x: torch.Tensor) -> Product:
         """Return `d -> d` where x is negative, zero elsewhere."""

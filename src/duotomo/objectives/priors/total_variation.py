@@ -8,11 +8,13 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
-from duotomo.objectives.objective import Objective, Product
+from duotomo.kernels.dispatch import fused_priors
+from duotomo.objectives.norms import Scalar, scalar
+from duotomo.objectives.objective import Pending, Product
 from duotomo.operators import Gradient
 
 
-class TotalVariation(Objective):
+class TotalVariation(Pending):
     """`F(f) = sum over voxels of (sqrt(|D f|^2 + e^2) - e)`, e being the smoothing.
 
     D f is the `Gradient` of the volume: differences to the next voxel along z, y and x, each times (smallest
@@ -57,9 +59,9 @@ class TotalVariation(Objective):
         self.differences = Gradient(grid, depth_weight=depth_weight)
 
     def value(self, x: torch.Tensor) -> float:
-        return self._total(self.denominator(x))
+        return float(self._total(self.denominator(x)))
 
-    def value_and_gradient(self, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+    def evaluate(self, x: torch.Tensor) -> tuple[Scalar, torch.Tensor]:
         self.check(x)
         self._check_smooth()
         parts = self.differences.unweighted(x)
@@ -67,6 +69,18 @@ class TotalVariation(Objective):
         for part in parts:
             part /= lengths
         return self._total(lengths), self.differences.weighted_transpose(parts)
+
+    def add_gradient(self, x: torch.Tensor, total: torch.Tensor, factor: float = 1.0) -> Scalar:
+        kernels = fused_priors(x.device)
+        if kernels is None:
+            return super().add_gradient(x, total, factor)
+        self.check(x)
+        self._check_smooth()
+        scales_sq = self.differences.scales_sq
+        value: torch.Tensor = kernels.add_total_variation(
+            x.contiguous(), total, scales_sq, self.smoothing, factor
+        )
+        return value
 
     def curvature(self, x: torch.Tensor) -> Product:
         self._check_smooth()
@@ -104,7 +118,7 @@ class TotalVariation(Objective):
                 "Smooth by a hundredth of the object's attenuation, or use the solver PrimalDual."
             )
 
-    def _total(self, lengths: torch.Tensor) -> float:
+    def _total(self, lengths: torch.Tensor) -> Scalar:
         # Less what a flat volume has, rounded alike: a constant then has no variation, in any precision.
         flat = float(torch.full((1,), self.smoothing**2, dtype=lengths.dtype).sqrt_())
-        return float(lengths.sum(dtype=torch.float64)) - lengths.numel() * flat
+        return scalar(lengths.sum(dtype=torch.float64)) - lengths.numel() * flat

@@ -1,0 +1,1 @@
+"""Inner products and sums of the steps, and changes of the gradient, that a quasi-Newton method remembers."""

@@ -1,0 +1,1 @@
+"""Total variation and negative values of a volume, with their gradients."""

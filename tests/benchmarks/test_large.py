@@ -1,0 +1,45 @@
+"""The benchmark of a large pair runs on a small one, and tells what its steps cost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from benchmarks.large import main
+from benchmarks.stage_profile import StageProfile
+from duotomo.solvers import Step
+
+
+@pytest.mark.parametrize("look", ["shares", "profile"])
+def test_a_small_pair_is_timed_stage_by_stage(look: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--case", "small", "--steps", "2", "--look", look, "affine"])
+    said = capsys.readouterr().out
+    assert re.search(r"affine: [\d.]+ s after [\d.]+ s of two steps a stage, \d+ applications", said)
+    assert len(re.findall(r"ms a step$", said, re.MULTILINE)) > 3
+    if look == "shares":
+        shares = [int(share) for share in re.findall(r"(\d+) %", said)]
+        assert len(shares) == 4
+        assert 97 <= sum(shares) <= 103
+    else:
+        assert re.search(
+            r"^\d affine at [\d.]+ mm: [\d.]+ ms a step, GPU busy 0.00 ms; 0 kernels", said, re.MULTILINE
+        )
+
+
+def step(number: int, stage: int) -> Step:
+    return Step(
+        number=number, objective=1.0, gradient_norm=1.0, step_size=1.0, applications=0, seconds=0.0,
+        stage=stage, what=f"model {stage}",
+    )  # fmt: skip
+
+
+def test_stages_that_are_short_or_early_are_left_out() -> None:
+    look = StageProfile("cpu", first_stage=1, skip=2, n_steps=2)
+    for stage, n_steps in ((0, 20), (1, 5), (2, 9)):
+        for number in range(n_steps):
+            look(step(number, stage))
+            torch.ones(3).sum()
+    assert [cost.stage for cost in look.costs] == ["2 model 2"]
+    assert look.costs[0].n_kernels == look.costs[0].n_waits == 0
