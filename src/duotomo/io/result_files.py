@@ -26,12 +26,13 @@ from duotomo.io.libraries import highdicom, nibabel, pydicom, simpleitk
 from duotomo.io.paths import FileError
 from duotomo.io.result_format import (
     ResultFormat,
+    covariance_file,
     deviation_file,
     inverse_file,
     motion_file,
     uncertainty_file,
 )
-from duotomo.io.uncertainty_files import write_deviations, write_summary
+from duotomo.io.uncertainty_files import write_covariances, write_deviations, write_summary
 from duotomo.io.volume_file import write_volume
 from duotomo.methods.motion_uncertainty import MotionUncertainty
 from duotomo.methods.result import Result
@@ -163,6 +164,11 @@ def _uncertainty_files(
             kind="deviation",
             about=f"the same at the voxels of visit {visit}: standard deviations along x, y and z, in mm",
             write=partial(write_deviations, uncertainty=uncertainty, grid=grid),
+        )
+        files[covariance_file(visit)] = ResultFile(
+            kind="covariance",
+            about=f"covariances of where the points of visit {visit} go, about 8 mm apart, in mm^2",
+            write=partial(write_covariances, uncertainty=uncertainty, grid=moving_grid),
         )
     return files
 

@@ -151,7 +151,8 @@ def _read(folder: Path, index: dict[str, Any], but: Collection[str]) -> SavedRes
 
 
 def _uncertainty(files: Mapping[str, Any], paths: Mapping[str, Path]) -> SavedUncertainty:
-    return read_uncertainty(paths[files["file"]], paths[files["map"]] if files.get("map") else None)
+    images = (paths[files[name]] if files.get(name) else None for name in ("map", "covariance"))
+    return read_uncertainty(paths[files["file"]], *images)
 
 
 def _change(files: Mapping[str, str], paths: Mapping[str, Path], grid: VolumeGrid) -> Change:

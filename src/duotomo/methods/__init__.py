@@ -2,6 +2,7 @@
 
 from duotomo.methods.bootstrap import bootstrap
 from duotomo.methods.comparison import with_visits_alone
+from duotomo.methods.correspondence import Correspondence, in_moving, in_reference
 from duotomo.methods.iterative import iterative
 from duotomo.methods.memory import memory_bytes
 from duotomo.methods.motion_precision import MotionPrecision
@@ -29,6 +30,7 @@ from duotomo.methods.updates import Estimates, averaged, replaced, symmetric
 __all__ = [
     "Alternating",
     "Checkpoint",
+    "Correspondence",
     "Coupled",
     "Estimates",
     "MotionPrecision",
@@ -49,6 +51,8 @@ __all__ = [
     "Visit",
     "averaged",
     "bootstrap",
+    "in_moving",
+    "in_reference",
     "iterative",
     "memory_bytes",
     "observability",
