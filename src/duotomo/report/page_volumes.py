@@ -37,12 +37,13 @@ Shape = tuple[int, int, int]
 class PageVolumes:
     """Volumes as a page shows them.
 
-    grid: of all in the reference frame. own: name -> grid of those in the frame of a moving visit; own_inside:
-    the breast in them. coarsened: by which factors (z, y, x) the result's own grids were. numbers: name ->
-    stored numbers (z, y, x), int16; times `slope` they are attenuations. window: the values drawn black
-    and white. spread: the difference of the reference and the prior drawn in the strongest colours. inside:
-    (z, y, x), the breast without its skin. unseen: name -> where that visit has no data; without those that
-    have it everywhere. deformations, own_frames: of the moving visits. maps: of what changed, if known.
+    grid: of all in the reference frame. own: name -> grid of those in the frame of a moving visit;
+    own_inside: the breast in them. coarsened: by which factors (z, y, x) the result's own grids were.
+    numbers: name -> stored numbers (z, y, x), int16; times `slope` they are attenuations. window: the values
+    drawn black and white. spread: the difference of the reference and the prior drawn in the strongest
+    colours. inside: (z, y, x), the breast without its skin. unseen: name -> where that visit has no data;
+    without those that have it everywhere. deformations, own_frames: of the moving visits. maps: of what
+    changed, if known.
     """
 
     grid: VolumeGrid
