@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
+from duotomo.io import read_result
 from duotomo.io.dicom import write_dicom_projections
 from duotomo.io.scan import Scan, Values
 from duotomo.mechanics import BetweenViews, between_views
@@ -86,7 +87,15 @@ def test_the_roll_is_that_of_the_headers(side: str, roll_deg: float, tmp_path: P
     assert first["moving"]["roll_deg"] == pytest.approx(roll_deg)
     # Two views are meant to differ: nothing is said against them.
     assert index["settings"]["agreement"]["conflicts"] == []
-    assert '<p class="alarm">' not in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert '<p class="alarm">' not in page
+    # Nothing of a result that is not trusted is fused; the page says so.
+    assert index["quality"]["fused"]["reason"] == "The result is not trusted."
+    assert "The fused volume is that of visit 1 alone. The result is not trusted." in page
+    saved = read_result(tmp_path / "out")
+    assert torch.equal(saved.others["fused"], saved.others["visit_1"])
+    assert saved.fused_mask is not None
+    assert not bool(saved.fused_mask.any())
 
 
 def test_a_roll_that_is_given_counts_and_the_header_may_then_be_silent(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def joint(
     from duotomo.cli._progress import CHECKS, RunProgress, joint_phases
     from duotomo.errors import DuotomoError
     from duotomo.io import CheckpointFile, fingerprint, read_visits
-    from duotomo.methods import memory_bytes, quality_of, trust_of, with_tissue_behind
+    from duotomo.methods import fused, memory_bytes, quality_of, trust_of, with_tissue_behind
     from duotomo.methods.uncertainty_cost import most_uncertainty_bytes
     from duotomo.solvers import Status
 
@@ -248,6 +248,9 @@ def joint(
                 asked = uncertainty is True
                 result = how_sure(talk, run, progress, study, settings, result, checkpoint, asked=asked)
                 quality |= quality_rows(study, result)
+            if estimation.roll is not None and result.status is not Status.DIVERGED:
+                fusion = fused(result, study.grid_of(study.moving[0]), trusted=quality["trust"]["trusted"])
+                result, quality["fused"] = fusion.put(result), fusion.to_dict()
             found = what_changed(progress, study, settings, result, quality) if change else None
         code = run.finish(
             result,

@@ -15,9 +15,11 @@ from duotomo.geometry import VolumeGrid
 from duotomo.io.change_files import read_change_files
 from duotomo.io.checkpoint_file import history_from
 from duotomo.io.itk_reader import read_transform
+from duotomo.io.mask_file import read_mask
 from duotomo.io.paths import AnyPath, FileError, reason
 from duotomo.io.patient_frame import same_place
 from duotomo.io.result_files import VOLUME
+from duotomo.io.result_format import FUSED_MASK
 from duotomo.io.result_index import INDEX, checked, name_of, notes_of, read_index
 from duotomo.io.staging import staged
 from duotomo.io.uncertainty_files import SavedUncertainty, read_uncertainty
@@ -53,6 +55,8 @@ class SavedResult(Result):
         How sure each motion is; empty if that was not computed.
     change : Change, optional
         What changed between the visits; None if that was not computed.
+    fused_mask
+        That of `Result`.
     """
 
     models: tuple[str, ...]
@@ -140,6 +144,7 @@ def _read(folder: Path, index: dict[str, Any], but: Collection[str]) -> SavedRes
             saved_uncertainties=tuple(
                 _uncertainty(one["uncertainty"], paths) for one in motions if one.get("uncertainty")
             ),
+            fused_mask=read_mask(paths[FUSED_MASK], grid) if FUSED_MASK in paths else None,
             change=_change(index["change"], paths, grid) if index.get("change") else None,
         )
     except (OSError, KeyError, TypeError, ValueError) as error:

@@ -3,6 +3,7 @@
 from duotomo.methods.bootstrap import bootstrap
 from duotomo.methods.comparison import with_visits_alone
 from duotomo.methods.correspondence import Correspondence, in_moving, in_reference
+from duotomo.methods.fused import Fusion, fused
 from duotomo.methods.iterative import iterative
 from duotomo.methods.memory import memory_bytes
 from duotomo.methods.motion_precision import MotionPrecision
@@ -33,6 +34,7 @@ __all__ = [
     "Correspondence",
     "Coupled",
     "Estimates",
+    "Fusion",
     "MotionPrecision",
     "MotionUncertainty",
     "Observability",
@@ -51,6 +53,7 @@ __all__ = [
     "Visit",
     "averaged",
     "bootstrap",
+    "fused",
     "in_moving",
     "in_reference",
     "iterative",

@@ -52,20 +52,32 @@ class Correspondence:
     @property
     def within_mm(self) -> torch.Tensor:
         """How far an ellipsoid reaches along x, y and z, up and down, (..., xyz), in mm."""
-        return self._scale * self.covariance_mm2.diagonal(dim1=-2, dim2=-1).clamp(min=0).sqrt()
+        within: torch.Tensor = (
+            self._scale * self.covariance_mm2.diagonal(dim1=-2, dim2=-1).clamp(min=0).sqrt()
+        )
+        return within
 
     @property
     def volume_mm3(self) -> torch.Tensor:
         """Volume of the ellipsoids, (...), in mm^3: how much there is to search."""
         determinant = torch.linalg.det(self.covariance_mm2).clamp(min=0)
-        return 4 / 3 * math.pi * self._scale**3 * determinant.sqrt()
+        volume: torch.Tensor = 4 / 3 * math.pi * self._scale**3 * determinant.sqrt()
+        return volume
 
     @property
     def _scale(self) -> float:
         return math.sqrt(quantile(self.level))
 
     def ellipsoids_mm(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return half axes, (..., 3), the longest last, and their directions, (..., xyz, 3), in columns."""
+        """Return the half axes of the ellipsoids.
+
+        Returns
+        -------
+        radii_mm : torch.Tensor
+            Their lengths, (..., 3), the longest last, in mm.
+        axes : torch.Tensor
+            Their directions, (..., xyz, 3), in columns.
+        """
         known = self.is_known
         values, vectors = torch.linalg.eigh(torch.where(known[..., None, None], self.covariance_mm2, 0.0))
         radii = self._scale * values.clamp(min=0).sqrt()
@@ -75,18 +87,37 @@ class Correspondence:
         )
 
     def holds(self, xyz_mm: torch.Tensor) -> torch.Tensor:
-        """Return whether points, (..., xyz), lie in the ellipsoids, (...), bool; not where none is known."""
+        """Return whether points lie in the ellipsoids.
+
+        Parameters
+        ----------
+        xyz_mm : torch.Tensor
+            One for each ellipsoid, (..., xyz), in mm.
+
+        Returns
+        -------
+        torch.Tensor
+            (...), bool; false where no ellipsoid is known.
+        """
         known = self.is_known
         covariance = torch.where(
             known[..., None, None], self.covariance_mm2, torch.eye(3, dtype=torch.float64)
         )
         missed = (xyz_mm.double() - self.places_mm)[..., None]
         squared = (missed * (torch.linalg.pinv(covariance, hermitian=True) @ missed)).sum(dim=(-2, -1))
-        return known & (squared <= self._scale**2)
+        inside: torch.Tensor = known & (squared <= self._scale**2)
+        return inside
 
     def words(self) -> list[str]:
-        """Return one line for each point.
+        """Return the places in words.
 
+        Returns
+        -------
+        list of str
+            A line for each point.
+
+        Examples
+        --------
         >>> place, none = torch.tensor([[1.0, 20.0, 30.5]]), torch.full((1, 3, 3), math.nan)
         >>> Correspondence(places_mm=place, covariance_mm2=none, level=0.9).words()
         ['x 1.0, y 20.0, z 30.5 mm, how surely is not known']
@@ -135,7 +166,7 @@ def in_reference(
     points = xyz_mm.detach().cpu().double()
     return Correspondence(
         places_mm=uncertainty.motion.points(points).detach(),
-        covariance_mm2=_known_covariance_mm2(uncertainty, points),
+        covariance_mm2=known_covariance_mm2(uncertainty, points),
         level=level,
     )
 
@@ -168,7 +199,7 @@ def in_moving(
     back = invert_points(motion, xyz_mm.detach().cpu().double(), tolerance_mm=FOUND_MM / 100)
     found = back.residual_mm <= FOUND_MM
     at = torch.where(found[..., None], back.xyz_mm, 0.0).detach()
-    covariance = through(_known_covariance_mm2(uncertainty, at), motion.jacobian(at).detach())
+    covariance = through(known_covariance_mm2(uncertainty, at), motion.jacobian(at).detach())
     return Correspondence(
         places_mm=torch.where(found[..., None], back.xyz_mm.detach(), math.nan),
         covariance_mm2=torch.where(found[..., None, None], covariance, math.nan),
@@ -204,10 +235,10 @@ def covariance_map_mm2(uncertainty: MotionUncertainty, grid: VolumeGrid) -> tupl
     z, y, x = (max(1, round(APART_MM / mm)) for mm in grid.spacing_mm)
     coarse = grid.coarsen((z, y, x))
     points = torch.from_numpy(voxel_centers_mm(coarse)).double()
-    return _known_covariance_mm2(uncertainty, points), coarse
+    return known_covariance_mm2(uncertainty, points), coarse
 
 
-def _known_covariance_mm2(uncertainty: MotionUncertainty, points: torch.Tensor) -> torch.Tensor:
+def known_covariance_mm2(uncertainty: MotionUncertainty, points: torch.Tensor) -> torch.Tensor:
     """Return the covariance of where points go, (..., xyz, xyz); NaN where the data do not determine it."""
     along = uncertainty.along(points)
     covariance = uncertainty.covariance_mm2(points, along=along)

@@ -16,6 +16,7 @@ from duotomo.geometry import VolumeGrid
 from duotomo.io import SavedResult
 from duotomo.io.libraries import nibabel
 from duotomo.io.patient_frame import ras_affine
+from duotomo.methods.fused import FUSED
 from duotomo.report.page_change import PageMaps, page_maps
 from duotomo.report.page_deformation import PageDeformation, page_deformation
 from duotomo.report.page_own_frame import PageOwnFrame, page_own_frame
@@ -106,6 +107,8 @@ def title_of(name: str, names: Mapping[str, object]) -> str:
         return "Reference (visit 1)" if len(names) > 1 else "Reconstruction"
     if name == "visit_1":
         return "Visit 1 (reference)"
+    if name == FUSED:
+        return "Both views where sure"
     if name == UNDILUTED:
         return "Visit 1, undiluted"
     found = re.fullmatch(r"visit_(\d+)(_registered)?", name)
@@ -124,6 +127,8 @@ def shown_volumes(saved: SavedResult) -> dict[str, torch.Tensor]:
     if change is not None and not change.reason:
         found[UNDILUTED] = _on(saved.grid, change.volume, change.grid)
     found["volume"] = saved.volume
+    if FUSED in saved.others:
+        found[FUSED] = saved.others[FUSED]
     for number in range(2, len(saved.motions) + 2):
         name = registered_name(number)
         if name in saved.others:
