@@ -38,6 +38,8 @@ class SavedResult(Result):
         Those of `Result`.
     uncertainties
         Always empty: of a covariance, files have what it means in millimetres.
+    fused_mask
+        That of `Result`.
     models : tuple of str
         Names of the transform classes of the method's own motions. `motions` are as the ITK files have them:
         they move points as the method's own did.
@@ -55,8 +57,6 @@ class SavedResult(Result):
         How sure each motion is; empty if that was not computed.
     change : Change, optional
         What changed between the visits; None if that was not computed.
-    fused_mask
-        That of `Result`.
     """
 
     models: tuple[str, ...]
