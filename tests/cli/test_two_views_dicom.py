@@ -208,3 +208,22 @@ def test_pixels_without_weight_are_no_edge() -> None:
     weights = torch.ones_like(visit.projections)
     weights[:, -1], weights[:, :, 0], weights[:, :, -1] = 0, 0, 0
     assert cut_off(1, replace(bright, weights=weights)).passed
+
+
+def test_a_trusted_pair_of_views_has_ellipsoids_and_a_fused_volume(tmp_path: Path) -> None:
+    words = ("--transform", "recompression", "--steps", 400, "--quiet", "--voxel", "6,6,6", "--uncertainty")
+    ran = duotomo("joint", *write_views(tmp_path), *words, "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    saved = read_result(tmp_path / "out")
+    (known,) = saved.saved_uncertainties
+    assert known.covariance_mm2 is not None
+    assert saved.fused_mask is not None
+    share = saved.quality["fused"]["share"]
+    assert 0 < share <= 1
+    mask = saved.fused_mask
+    assert torch.equal(saved.others["fused"][mask], saved.volume[mask])
+    assert torch.equal(saved.others["fused"][~mask], saved.others["visit_1"][~mask])
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert '"linked": true' in page
+    assert '"ellipsoidBack": "ellipsoidBack-0"' in page
+    assert "The fused volume is from both views in" in page

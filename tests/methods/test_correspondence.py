@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from duotomo.errors import ShapeError
 from duotomo.geometry import VolumeGrid
-from duotomo.methods import MotionUncertainty, in_moving, in_reference
+from duotomo.methods import MotionUncertainty, in_moving, in_reference, matches
 from duotomo.methods.motion_uncertainty import quantile
 from duotomo.methods.structure import Structure
 from duotomo.transforms import (
@@ -128,3 +128,31 @@ def test_a_point_that_nothing_leads_to_has_no_place() -> None:
 def test_points_have_three_coordinates(ask: object) -> None:
     with pytest.raises(ShapeError, match=r"in_(reference|moving): expected xyz_mm"):
         ask(moved(Affine(GRID)), torch.zeros(4, 2))  # type: ignore[operator]
+
+
+def test_levels_are_those_of_the_ellipsoids() -> None:
+    known = moved(TRANSFORMS["affine"]())
+    found = in_reference(known, POINTS, level=0.8)
+    radii, axes = found.ellipsoids_mm()
+    # The ends of the half axes lie on the ellipsoids; the places themselves are within all of them.
+    for axis in range(3):
+        ends = found.places_mm + radii[:, axis, None] * axes[..., axis]
+        assert found.levels(ends).diagonal().numpy() == pytest.approx(0.8)
+    assert found.levels(found.places_mm).diagonal().numpy() == pytest.approx(0.0, abs=1e-6)
+    nothing = MotionUncertainty.none(known.motion, "The run did not converge.")
+    assert bool(in_reference(nothing, POINTS).levels(POINTS).isnan().all())
+
+
+@pytest.mark.parametrize("name", ["affine", "recompression"])
+def test_findings_of_two_views_are_matched_by_ellipsoids(name: str) -> None:
+    known = moved(TRANSFORMS[name]())
+    truth = in_moving(known.__class__(**{**vars(known), "motion": known.samples(1, seed=5)[0]}), POINTS)
+    order = torch.tensor([2, 0, 1])
+    far = torch.tensor([[80.0, 80.0, 80.0]])
+    found = matches(known, POINTS, torch.cat([truth.places_mm[order], far]), level=0.99)
+    pairs = {(one.reference, one.moving) for one in found}
+    assert {(0, 1), (1, 2), (2, 0)} <= pairs
+    assert all(one.moving != 3 for one in found)
+    assert [one.level for one in found] == sorted(one.level for one in found)
+    nothing = MotionUncertainty.none(known.motion, "The run did not converge.")
+    assert matches(nothing, POINTS, POINTS) == ()

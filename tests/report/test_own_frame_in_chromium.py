@@ -168,6 +168,13 @@ def test_measures_stay_in_the_reference_frame_and_landmarks_in_both(page: Page) 
     assert page.data("prior", "marks") == "landmark 1"
     text = page.script("return document.querySelector('.measures').textContent")
     assert "Landmark 1: 0.0 mm" in text
+    assert "inside the ellipsoid of 90 %" in text
+    _, _, width, height = page.box("prior")
+    page.key("l")
+    page.set("Left drag", "landmark")
+    page.click("prior", width / 2 + 60, height / 2 + 40)
+    text = page.script("return document.querySelector('.measures').textContent")
+    assert "outside the ellipsoid of 90 %" in text
     page.set("Left drag", "ruler")
     _, _, width, height = page.box("prior")
     page.drag("prior", (width / 2, height / 2), (width / 2 + 30, height / 2), "left")

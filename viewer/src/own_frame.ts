@@ -92,3 +92,12 @@ export function outline(matrix: Symmetric, axes: readonly { axis: 0 | 1 | 2; sig
   const half = Math.hypot((p - r) / 2, q)
   return { radii: [Math.sqrt(middle + half), Math.sqrt(Math.max(0, middle - half))], angle: Math.atan2(2 * q, p - r) / 2 }
 }
+
+/** Whether something lies in an ellipsoid: `d Q^-1 d <= 1`, by Cramer's rule; d is how far it is from the middle, mm. */
+export function isWithin([xx, yx, yy, zx, zy, zz]: Symmetric, d: Vec3): boolean {
+  const cofactors: Symmetric = [yy * zz - zy * zy, zx * zy - yx * zz, xx * zz - zx * zx, yx * zy - zx * yy, yx * zx - xx * zy, xx * yy - yx * yx]
+  const determinant = xx * cofactors[0] + yx * cofactors[1] + zx * cofactors[3]
+  const [a, b, c, e, f, g] = cofactors
+  const squared = a * d[0] * d[0] + c * d[1] * d[1] + g * d[2] * d[2] + 2 * (b * d[0] * d[1] + e * d[0] * d[2] + f * d[1] * d[2])
+  return squared <= determinant
+}

@@ -5,6 +5,7 @@ from duotomo.methods.comparison import with_visits_alone
 from duotomo.methods.correspondence import Correspondence, in_moving, in_reference
 from duotomo.methods.fused import Fusion, fused
 from duotomo.methods.iterative import iterative
+from duotomo.methods.matching import Match, matches
 from duotomo.methods.memory import memory_bytes
 from duotomo.methods.motion_precision import MotionPrecision
 from duotomo.methods.motion_uncertainty import MotionUncertainty
@@ -35,6 +36,7 @@ __all__ = [
     "Coupled",
     "Estimates",
     "Fusion",
+    "Match",
     "MotionPrecision",
     "MotionUncertainty",
     "Observability",
@@ -57,6 +59,7 @@ __all__ = [
     "in_moving",
     "in_reference",
     "iterative",
+    "matches",
     "memory_bytes",
     "observability",
     "quality_of",

@@ -10,7 +10,7 @@ import torch
 from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
-from duotomo.methods.motion_uncertainty import MotionUncertainty, quantile
+from duotomo.methods.motion_uncertainty import MotionUncertainty, level_of, quantile
 from duotomo.transforms import invert_points
 
 FOUND_MM = 0.1
@@ -99,14 +99,37 @@ class Correspondence:
         torch.Tensor
             (...), bool; false where no ellipsoid is known.
         """
-        known = self.is_known
-        covariance = torch.where(
-            known[..., None, None], self.covariance_mm2, torch.eye(3, dtype=torch.float64)
+        each = self._squared(self.places_mm, self.covariance_mm2, xyz_mm.double())
+        return self.is_known & (each <= self._scale**2)
+
+    def levels(self, xyz_mm: torch.Tensor) -> torch.Tensor:
+        """Return the levels of the ellipsoids on which points lie, for each place and each point.
+
+        Parameters
+        ----------
+        xyz_mm : torch.Tensor
+            In the frame of the other visit, (point, xyz), in mm.
+
+        Returns
+        -------
+        torch.Tensor
+            (place, point), float64: 0 at the place itself, up to 1 far away; NaN where no ellipsoid is known.
+        """
+        places, covariance = self.places_mm.reshape(-1, 1, 3), self.covariance_mm2.reshape(-1, 1, 3, 3)
+        squared = self._squared(places, covariance, xyz_mm.double()[None])
+        known = self.is_known.reshape(-1, 1)
+        return torch.where(known, level_of(squared), math.nan)
+
+    @staticmethod
+    def _squared(places: torch.Tensor, covariance: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+        """Return squared distances in units of the covariance."""
+        known = covariance.isfinite().all(dim=-1).all(dim=-1)[..., None, None]
+        inverse = torch.linalg.pinv(
+            torch.where(known, covariance, torch.eye(3, dtype=torch.float64)), hermitian=True
         )
-        missed = (xyz_mm.double() - self.places_mm)[..., None]
-        squared = (missed * (torch.linalg.pinv(covariance, hermitian=True) @ missed)).sum(dim=(-2, -1))
-        inside: torch.Tensor = known & (squared <= self._scale**2)
-        return inside
+        missed = (points - places)[..., None]
+        squared: torch.Tensor = (missed * (inverse @ missed)).sum(dim=(-2, -1))
+        return squared
 
     def words(self) -> list[str]:
         """Return the places in words.
