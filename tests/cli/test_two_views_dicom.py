@@ -79,12 +79,14 @@ def result(folder: Path) -> Any:
 
 @pytest.mark.parametrize(("side", "roll_deg"), [("R", 45.0), ("R", 52.5)])
 def test_the_roll_is_that_of_the_headers(side: str, roll_deg: float, tmp_path: Path) -> None:
-    ran = joint(tmp_path, side=side, gantry_deg=-roll_deg)
+    ran = joint(tmp_path, side=side, gantry_deg=-roll_deg, thickness_mm=47.0)
     assert ran.code == NOT_TRUSTED, ran.err
     index = result(tmp_path)
     first = index["settings"]["settings"]["stages"][0]["model"]
     assert first["transform"] == "recompression"
     assert first["moving"]["roll_deg"] == pytest.approx(roll_deg)
+    # Plates stand where the header says, whatever the voxels.
+    assert [first[view]["thickness_mm"] for view in ("reference", "moving")] == [THICKNESS_MM, 47.0]
     # Two views are meant to differ: nothing is said against them.
     assert index["settings"]["agreement"]["conflicts"] == []
     page = (tmp_path / "out" / "report.html").read_text()

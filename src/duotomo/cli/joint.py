@@ -83,7 +83,7 @@ class Estimation:
         float | None, typer.Option(min=0, help="Stiffness of a B-spline.", rich_help_panel=PANEL)
     ] = None
 
-    def settings(self, study: Study) -> Settings:
+    def settings(self, study: ScannedStudy) -> Settings:
         """Return the settings of the method, as they were asked for."""
         from duotomo.errors import DuotomoError
         from duotomo.methods import Alternating, Priors, Settings, two_view_settings
@@ -105,7 +105,12 @@ class Estimation:
             if self.roll is not None:
                 control_mm = AUTOMATIC_MM if automatic else parse_control_mm(self.transform)
                 settings = two_view_settings(
-                    study, roll_deg=self.roll, control_mm=control_mm, solver=solver, priors=priors
+                    study,
+                    roll_deg=self.roll,
+                    plates_mm=study.plates_mm or None,
+                    control_mm=control_mm,
+                    solver=solver,
+                    priors=priors,
                 )
             elif automatic:
                 settings = Settings.automatic(study, solver=solver, priors=priors)

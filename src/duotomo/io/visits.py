@@ -22,7 +22,7 @@ from duotomo.io.line_integrals import log_settings, to_line_integrals
 from duotomo.io.paths import AnyPath, FileError, naming
 from duotomo.io.scan import Scan
 from duotomo.io.scan_file import read_scan
-from duotomo.io.scan_missing import grid_of_visit, spacing_mm
+from duotomo.io.scan_missing import grid_of_visit, spacing_mm, thickness_of
 from duotomo.io.scan_options import ScanOptions, Values
 from duotomo.io.seal import UNSEALED, is_sealed
 from duotomo.io.study_file import read_study
@@ -51,12 +51,16 @@ class ScannedStudy(Study):
         What was compared between the visits.
     breasts : tuple of BreastView or None
         Of each visit, which breast its file says that it shows, and from where; None where it states no view.
+    plates_mm : tuple of (float, float)
+        Of each visit, the heights of the lower and the upper plate's surface above the detector; empty where
+        a study does not say them.
     """
 
     described: tuple[dict[str, Any], ...]
     identities: tuple[Identity | None, ...] = field(repr=False)
     agreement: Agreement
     breasts: tuple[BreastView | None, ...] = ()
+    plates_mm: tuple[tuple[float, float], ...] = ()
 
     @property
     def views_differ(self) -> bool:
@@ -178,6 +182,10 @@ def read_visits(
         identities=agreement.identities(known),
         agreement=agreement,
         breasts=tuple(map(_breast, scans)),
+        plates_mm=tuple(
+            (options.gap_mm, options.gap_mm + thickness_of(scan, options, number, len(scans)))
+            for number, scan in enumerate(scans, start=1)
+        ),
     )
 
 
