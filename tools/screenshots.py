@@ -163,11 +163,13 @@ def main() -> None:
             ("region", (0.36, 0.27), (0.47, 0.35)),
             ("landmark", (0.57, 0.47), (0.57, 0.475)),
         )
+        pointed = (("point", (0.36, 0.42), (0.36, 0.42)),)
         shots = (
             Shot(name="report_page", page=demo),
             Shot(name="report_page_overlays", page=demo, keys="g j"),
             Shot(name="report_page_measured", page=demo, keys="c", drags=measured),
             Shot(name="report_page_not_registered", page=demo, keys="c", second="visit_2"),
+            Shot(name="report_page_own_frame", page=demo, keys="o", drags=pointed),
             Shot(name="report_page_phone", page=demo, phone=True),
             Shot(name="report_page_phone_tools", page=demo, phone=True, drawer=True),
             Shot(name="report_page_findings", page=findings, keys="c n"),

@@ -64,7 +64,10 @@ def test_modes_may_be_asked_for_alone(study_path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--transform", "recompression"), "expected --roll with --transform recompression; got none"),
+        (
+            ("--transform", "recompression"),
+            "got no View Code Sequence (0054,0220) in visit 1. Give --roll 45",
+        ),
         (("--roll", 45, "--transform", "affine"), "expected --transform recompression, or none, with --roll"),
         (("--roll", 45, "--method", "iterative"), "expected --method simultaneous, without --plain"),
         (("--roll", 45, "--plain"), "expected --method simultaneous, without --plain"),

@@ -214,3 +214,54 @@ def test_a_map_of_something_else_is_refused(values: Any, message: str, tmp_path:
 def resealed(folder: Path, file: str) -> None:
     """Let the index name a file that was changed as it is now."""
     edited_index(folder, lambda c: c | {"files": c["files"] | {file: entry_of("any", folder / file)}})
+
+
+COVARIANCE = "visit_2_covariance.nii.gz"
+
+
+def tilted() -> MotionUncertainty:
+    """Return that of a shift whose components are off together."""
+    shift = Translation(GRID)
+    modes = torch.tensor([[1.0, 0.5, 0.0], [0.0, 2.0, 0.3], [0.2, 0.0, 1.5]], dtype=torch.float64)
+    eye = torch.eye(3, dtype=torch.float64)
+    return MotionUncertainty(motion=Motion(shift, shift.identity()), form="sandwich", modes=modes, core=eye)
+
+
+def test_covariances_come_back_and_other_programs_read_them(tmp_path: Path) -> None:
+    known = tilted()
+    (found,) = saved(tmp_path, known)
+    assert found.covariance_mm2 is not None
+    assert found.coarse is not None
+    expected = known.covariance_mm2(torch.zeros(1, 3))[0]
+    assert found.covariance_mm2.shape == (*found.coarse.shape, 3, 3)
+    torch.testing.assert_close(
+        found.covariance_mm2, expected.expand_as(found.covariance_mm2), rtol=1e-5, atol=1e-6
+    )
+    image = nibabel.load(tmp_path / COVARIANCE)
+    assert image.header.get_intent()[0] == "symmetric matrix"
+    x, y, z = expected.tolist()
+    np.testing.assert_allclose(image.get_fdata()[0, 0, 0, 0], [x[0], y[0], y[1], z[0], z[1], z[2]], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.full((2, 2, 2, 1, 6), -1.0), "expected covariances up to 1e\\+12 mm\\^2"),
+        (np.ones((2, 2, 2, 1, 3)), r"expected \(x, y, z, 1, 6\) covariances; got \(2, 2, 2, 1, 3\)"),
+    ],
+)
+def test_covariances_of_something_else_are_refused(values: Any, message: str, tmp_path: Path) -> None:
+    saved(tmp_path, tilted())
+    affine = nibabel.load(tmp_path / COVARIANCE).affine
+    nibabel.Nifti1Image(values.astype(np.float32), affine).to_filename(tmp_path / COVARIANCE)
+    resealed(tmp_path, COVARIANCE)
+    with pytest.raises(FileError, match=rf"read_uncertainty: .*{COVARIANCE}: {message}"):
+        read_result(tmp_path)
+
+
+def test_a_folder_without_covariances_reads_as_before(tmp_path: Path) -> None:
+    saved(tmp_path, tilted())
+    edited_index(tmp_path, lambda index: index["motions"][0]["uncertainty"].pop("covariance") and index)
+    (found,) = read_result(tmp_path).saved_uncertainties
+    assert found.map_mm is not None
+    assert found.covariance_mm2 is None

@@ -23,7 +23,7 @@ from duotomo.report import page, page_volumes
 from duotomo.report.page import viewer_part, write_page
 from duotomo.report.page_volumes import coarsening
 from tests.io.saved_helpers import edited_index
-from tests.report.page_results import GRID, LANDMARK, MOVED, body, result, save, spline
+from tests.report.page_results import GRID, LANDMARK, MOVED, QUALITY, body, result, save, spline
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&<!--"
 SCRIPT, STYLE = "const s = '</script>';", "body { margin: 0 }"
@@ -259,3 +259,13 @@ def test_a_package_without_the_viewer_says_how_to_get_it(
         write_page(folder)
     # Nothing is wrong with the result: a run is kept without a page.
     assert not isinstance(refused.value, FileError)
+
+
+def test_a_fused_volume_is_a_choice_and_the_text_says_what_it_is(tmp_path: Path) -> None:
+    made = result()
+    made = replace(made, others={**made.others, "fused": made.volume}, fused_mask=made.volume > 0.06)
+    words = "the fused volume is from both views in 34 % of the breast"
+    folder = save(tmp_path, made, quality=QUALITY | {"fused": {"words": words, "share": 0.34}})
+    page = write_page(folder).read_text()
+    assert '"title": "Both views where sure"' in page
+    assert "The fused volume is from both views in 34 % of the breast." in page

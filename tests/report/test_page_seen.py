@@ -67,6 +67,8 @@ class _Saved:
     def __init__(self, made: Any) -> None:
         self.made, self.change, self.settings = made, None, {}
 
+    saved_uncertainties = ()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.made, name)
 

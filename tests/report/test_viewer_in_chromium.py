@@ -255,7 +255,10 @@ def test_how_sure_the_motion_is_stands_at_the_crosshair_and_over_the_pictures(
     page.click("prior", *expected_pixel(page, "prior", LANDMARK))
     told = page.script(readout, "prior").splitlines()
     assert told[1] == "visit 2: \u00b10.2 mm in plane, 1.1 mm in depth"
-    assert page.script(readout, "reference").endswith(" 1/mm")
+    where, place = page.script(readout, "reference").splitlines()
+    assert where.endswith(" 1/mm")
+    assert place.startswith("in visit 2: x ")
+    assert place.endswith(" mm at 90 %")
     page.click("prior", *expected_pixel(page, "prior", MOVED))
     assert page.script(readout, "prior").endswith("\nvisit 2: motion not determined here")
     assert page.box("prior")[3] == page.box("reference")[3]

@@ -123,6 +123,7 @@ export class Controls {
     const group = widgets.group(parent, 'compare', 'Compare')
     widgets.button(group, 'Blink', 'b', () => viewer.blink())
     widgets.toggle(group, 'Auto', 'B', (state) => state.blinking, () => store.set({ blinking: !store.state.blinking }))
+    if (viewer.linked.canShow) widgets.toggle(group, 'Own frame', 'o', () => viewer.second?.own ?? false, () => viewer.linked.toggle())
     const layouts: [string, string][] = [['all', 'side by side'], ...viewer.panels.map((panel, i): [string, string] => [String(i), `${panel.label} only`])]
     widgets.choice(group, 'Show', layouts, (state) => String(state.alone ?? 'all'), (value) => store.set({ alone: value === 'all' ? null : Number(value) }))
   }

@@ -1,5 +1,7 @@
 // What the page carries: a description as JSON, and arrays as gzip in base64. Nothing is ever fetched.
 
+import { ownPictures, resampled } from './own_frame'
+
 export type Vec3 = [number, number, number]
 
 /** A lattice in the machine frame: counts and places along x, y, z. */
@@ -18,7 +20,14 @@ export interface Picture {
   breast: string
   /** Whether it lies in the reference frame; if not, in the frame of its own visit. */
   registered: boolean
-  /** Stored numbers, x fastest; times `slope` they are attenuations. */
+  /** Whether it is shown in that frame, on its own lattice, beside the others. */
+  own: boolean
+  /** Where its own voxels lie, and which of them are inside the breast; of `ownValues`. */
+  lattice: Lattice
+  inside: Int16Array
+  ownValues: Int16Array
+  letters: Letters | null
+  /** Stored numbers, x fastest; times `slope` they are attenuations. On the page's lattice, unless `own`. */
   values: Int16Array
   /** 1 where its visit has no data; null if it has them everywhere. */
   unseen: Int16Array | null
@@ -36,6 +45,18 @@ export interface Deformation {
   fields: [Float32Array, Float32Array, Float32Array, Float32Array]
   /** How sure it is, where that is known. */
   uncertainty: Uncertainty | null
+  own: OwnFrame
+}
+
+/** The frame of the prior: where its points lie in the reference. */
+export interface OwnFrame {
+  lattice: Lattice
+  /** x, y, z in the reference frame, mm. */
+  there: [Float32Array, Float32Array, Float32Array]
+  /** Of ellipsoids of a level, xx, yx, yy, zx, zy, zz: about those places, and about `fields` in the prior's frame. */
+  level: number
+  ellipsoidThere: Float32Array[] | null
+  ellipsoidBack: Float32Array[] | null
 }
 
 /** Standard deviations of where tissue went, mm; NaN where the data do not determine it. */
@@ -83,6 +104,8 @@ export interface PageData {
   change: PageChange | null
   reference: string
   prior: string | null
+  /** Whether the prior is first shown in its own frame. */
+  linked: boolean
   window: [number, number]
   spread: number
   /** Chest wall at 0: the bottom, 1: the left, 2: the top, 3: the right. */
@@ -93,9 +116,19 @@ export interface PageData {
   inside: Int16Array
 }
 
-interface DescribedVolume extends Omit<Picture, 'values' | 'unseen'> {
+interface DescribedVolume extends Omit<Picture, 'values' | 'unseen' | 'own' | 'lattice' | 'inside' | 'ownValues'> {
   element: string
   unseen: string | null
+  lattice: Lattice | null
+  inside: string | null
+}
+
+interface DescribedOwnFrame {
+  level: number
+  lattice: Lattice
+  there: string
+  ellipsoidThere: string | null
+  ellipsoidBack: string | null
 }
 
 interface Described {
@@ -103,10 +136,11 @@ interface Described {
   slope: number
   unit: string
   volumes: DescribedVolume[]
-  deformations: { of: string; title: string; lattice: Lattice; element: string; deviations: string | null }[]
+  deformations: { of: string; title: string; lattice: Lattice; element: string; deviations: string | null; own: DescribedOwnFrame }[]
   change: (Omit<PageChange, 'scores' | 'silent'> & { scores: string; silent: string; step: number; none: number }) | null
   reference: string
   prior: string | null
+  linked: boolean
   window: [number, number]
   spread: number
   turn: number
@@ -120,18 +154,46 @@ const VOXEL_OFFSET = 108
 export async function readPage(): Promise<PageData> {
   const { volumes, deformations, change, inside, ...rest } = JSON.parse(textOf('viewer-data')) as Described
   const pictures: Picture[] = []
-  for (const { element, unseen, ...told } of volumes) {
+  const within = await codes(inside)
+  for (const { element, unseen, lattice, inside, ...told } of volumes) {
     const nifti = await unpack(element)
     const start = new DataView(nifti).getFloat32(VOXEL_OFFSET, true)
-    pictures.push({ ...told, values: new Int16Array(nifti, start), unseen: unseen === null ? null : await codes(unseen) })
+    const ownValues = new Int16Array(nifti, start)
+    pictures.push({
+      ...told,
+      own: false,
+      lattice: lattice ?? rest.lattice,
+      inside: inside === null ? within : await codes(inside),
+      ownValues,
+      values: lattice === null || isSame(lattice, rest.lattice) ? ownValues : resampled(ownValues, lattice, rest.lattice),
+      unseen: unseen === null ? null : await codes(unseen)
+    })
   }
+  pictures.push(...ownPictures(pictures))
   const read: Deformation[] = []
-  for (const { of, title, lattice, element, deviations } of deformations) {
+  for (const { of, title, lattice, element, deviations, own } of deformations) {
     const [x, y, z, change] = split(await unpack(element), lattice)
     const uncertainty = deviations === null ? null : uncertaintyOf(split(await unpack(deviations), lattice), lattice)
-    read.push({ of, title, lattice, fields: [x, y, z, change], uncertainty })
+    read.push({ of, title, lattice, fields: [x, y, z, change], uncertainty, own: await ownFrame(own, lattice) })
   }
-  return { ...rest, pictures, deformations: read, change: await changeOf(change), inside: await codes(inside) }
+  return { ...rest, pictures, deformations: read, change: await changeOf(change), inside: within }
+}
+
+function isSame(one: Lattice, other: Lattice): boolean {
+  return JSON.stringify(one) === JSON.stringify(other)
+}
+
+/** back: the lattice of the reference frame, that places of the prior are known on. */
+async function ownFrame({ level, lattice, ...elements }: DescribedOwnFrame, back: Lattice): Promise<OwnFrame> {
+  const fields = async (id: string | null, on: Lattice): Promise<Float32Array[] | null> => (id === null ? null : split(await unpack(id), on))
+  const [x, y, z] = split(await unpack(elements.there), lattice)
+  return {
+    level,
+    lattice,
+    there: [x, y, z],
+    ellipsoidThere: await fields(elements.ellipsoidThere, lattice),
+    ellipsoidBack: await fields(elements.ellipsoidBack, back)
+  }
 }
 
 async function changeOf(described: Described['change']): Promise<PageChange | null> {

@@ -93,8 +93,9 @@ export function keyTable(viewer: Viewer, onHelp: () => void, onText: () => void)
   if (compared) {
     keys.push(
       { keys: ['l'], shown: 'l', words: 'landmark at the crosshair, in the first picture', act: () => landmark(viewer, 'first', store.state.point) },
-      { keys: ['L'], shown: 'L', words: 'its counterpart at the crosshair, in the second', act: () => landmark(viewer, 'second', store.state.point) },
+      { keys: ['L'], shown: 'L', words: 'its counterpart at the crosshair, in the second', act: () => landmark(viewer, 'second', viewer.linked.pointOf(viewer.panels[1])) },
       { keys: ['b'], shown: 'b', words: 'blink: the other visit in the same place', act: () => viewer.blink() },
+      ...(viewer.linked.canShow ? [{ keys: ['o'], shown: 'o', words: 'the other visit in its own frame, with the crosshair where the same tissue lies', act: () => viewer.linked.toggle() }] : []),
       { keys: ['B'], shown: 'B', words: 'blink by itself, twice a second', act: () => store.set({ blinking: !store.state.blinking }) },
       { keys: ['0', 'Escape'], shown: '0', words: 'side by side', act: () => store.set({ alone: null }) }
     )
@@ -162,10 +163,12 @@ export function helpDialog(table: Key[]): HTMLDialogElement {
 }
 
 /** Move the crosshair in its slice by so many voxels. */
-function nudge({ frame, store }: Viewer, right: number, up: number): void {
-  const [x, y, eye] = frame.toPicture(store.state.point)
+function nudge(viewer: Viewer, right: number, up: number): void {
+  const { active } = viewer.linked
+  const frame = viewer.linked.frameOf(active)
+  const [x, y, eye] = frame.toPicture(viewer.linked.pointOf(active))
   const [dx, dy] = frame.spacing
-  store.set({ point: frame.inside(frame.toMachine([x + right * dx, y + up * dy, eye])) })
+  viewer.linked.pointIn(active, frame.inside(frame.toMachine([x + right * dx, y + up * dy, eye])))
 }
 
 function here(viewer: Viewer): [number, number] {

@@ -16,7 +16,8 @@ export function legend(viewer: Viewer, widgets: Widgets): HTMLElement {
       element.append(swatch(`rgb(${NEW.join()})`), `new, line: z = ${from}`)
       element.append(swatch(`rgb(${GONE.join()})`), `gone, dashes: z = \u2212${from}`)
     }
-    const gaps = viewer.second?.unseen ? `visit ${viewer.second.visit} has no data` : ''
+    const { compared } = viewer.linked
+    const gaps = compared?.unseen ? `visit ${compared.visit} has no data` : ''
     if (change && (state.scores || state.masked)) element.append(swatch(HATCH_COLOUR, 'hatched'), `hatched: nothing is said${gaps ? `, or ${gaps}` : ''}`)
     else if (gaps && state.masked) element.append(swatch(HATCH_COLOUR, 'hatched'), `hatched: ${gaps}`)
     const deformation = viewer.deformation()

@@ -3,6 +3,7 @@
 import type { Deformation, PageData, Picture, Vec3 } from './data'
 import { sampler } from './field'
 import { Frame, type ViewName } from './frame'
+import { thereOf } from './own_frame'
 import { type SlabKind, ends, slicesIn } from './slab'
 
 interface Numbered {
@@ -124,12 +125,16 @@ export function backward(deformation: Deformation | undefined, at: Vec3): Vec3 {
 
 /** Where a point of the other visit comes to lie: the r with backward(r) = at. */
 export function forward(deformation: Deformation | undefined, at: Vec3): Vec3 {
-  let moved = at
-  // Motions stretch by little, so the distance left shrinks with every step.
+  let moved = deformation ? thereOf(deformation, at) : at
+  let left = Infinity
+  // Motions that turn by little: the distance left shrinks with every step, to where `backward` comes from.
   for (let step = 0; step < 50; step++) {
     const own = backward(deformation, moved)
+    const missed = apart(own, at)
+    if (!(missed < 0.9 * left)) break
+    left = missed
+    if (missed < 1e-3) break
     moved = moved.map((mm, axis) => mm + at[axis] - own[axis]) as Vec3
-    if (apart(own, at) < 1e-3) break
   }
   return moved
 }

@@ -20,8 +20,9 @@ export function drawMarks(pen: CanvasRenderingContext2D, viewer: Viewer, panel: 
   pen.textAlign = 'left'
   const drawn = state.marks.filter((mark) => {
     if (mark.kind === 'landmark') return drawLandmark(pen, viewer, panel, mark)
+    if (viewer.linked.ownOf(panel)) return false
     if (mark.view !== state.view || (mark.view === 'above' && mark.turn !== state.turn)) return false
-    if (!isNear(viewer, mark.kind === 'ruler' ? mark.ends[0] : mark.center)) return false
+    if (!isNear(viewer, panel, mark.kind === 'ruler' ? mark.ends[0] : mark.center)) return false
     if (mark.kind === 'ruler') drawRuler(pen, view, viewer.frame, mark)
     else drawRegion(pen, viewer, panel, mark)
     return true
@@ -31,9 +32,10 @@ export function drawMarks(pen: CanvasRenderingContext2D, viewer: Viewer, panel: 
 }
 
 /** Whether a point lies in the slice, or in the slab, that is shown. */
-function isNear({ frame, store }: Viewer, mm: Vec3): boolean {
-  const { point, slab } = store.state
-  const deep = Math.abs(frame.toPicture(mm)[2] - frame.toPicture(point)[2])
+function isNear(viewer: Viewer, panel: Panel, mm: Vec3): boolean {
+  const { slab } = viewer.store.state
+  const frame = viewer.linked.frameOf(panel)
+  const deep = Math.abs(frame.toPicture(mm)[2] - frame.toPicture(viewer.linked.pointOf(panel))[2])
   return deep <= Math.max(slab, frame.spacing[2]) / 2 + 1e-6
 }
 
@@ -55,7 +57,8 @@ function drawRegion(pen: CanvasRenderingContext2D, viewer: Viewer, panel: Panel,
     pen.moveTo(x + a, y)
     pen.ellipse(x, y, a, b, 0, 0, 2 * Math.PI)
   })
-  const { first, second } = viewer
+  const { first, linked } = viewer
+  const second = linked.compared
   const shown = panel.role === 'prior' && second ? second : first
   const { mean, sd } = statistics(viewer.data, region, '', shown, panel.role === 'difference' ? second : null)
   const words = Number.isNaN(mean) ? 'no data' : `${mean.toFixed(4)} \u00b1 ${Number.isNaN(sd) ? '?' : sd.toFixed(4)}`
@@ -65,8 +68,8 @@ function drawRegion(pen: CanvasRenderingContext2D, viewer: Viewer, panel: Panel,
 /** The place in a panel's own frame; false where the slice does not reach it. */
 function drawLandmark(pen: CanvasRenderingContext2D, viewer: Viewer, panel: Panel, mark: Mark & { kind: 'landmark' }): boolean {
   const place = placeIn(viewer, panel, mark)
-  if (!place || !isNear(viewer, place)) return false
-  const [x, y] = panel.view.toCanvas(...flat(viewer.frame, place))
+  if (!place || !isNear(viewer, panel, place)) return false
+  const [x, y] = panel.view.toCanvas(...flat(viewer.linked.frameOf(panel), place))
   const arm = 6 * devicePixelRatio
   line(pen, () => {
     for (const [dx, dy] of [[arm, arm], [arm, -arm]]) {

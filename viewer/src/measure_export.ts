@@ -5,7 +5,8 @@ import { type Mark, type Region, type Statistics, apart, areaOf, distance, stati
 import type { Viewer } from './viewer'
 
 /** Of the pictures that are shown, and of their difference. */
-export function regionStatistics({ data, first, second }: Viewer, region: Region): Statistics[] {
+export function regionStatistics({ data, first, linked }: Viewer, region: Region): Statistics[] {
+  const second = linked.compared
   const found = [statistics(data, region, first.title, first)]
   if (second) {
     found.push(statistics(data, region, second.title, second))

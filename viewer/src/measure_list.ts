@@ -1,7 +1,9 @@
 // What was measured, as a list in the page's text, to read, remove and export.
 
-import { type Mark, apart, areaOf, distance } from './measure'
+import type { Deformation, Vec3 } from './data'
+import { type Mark, type Pair, apart, areaOf, backward, distance } from './measure'
 import { asCsv, asJson, regionStatistics } from './measure_export'
+import { ellipsoidBack, isWithin } from './own_frame'
 import { download } from './save'
 import type { State } from './state'
 import type { Viewer } from './viewer'
@@ -60,7 +62,17 @@ function told(viewer: Viewer, mark: Mark): string {
   }
   if (!mark.first || !mark.second) return `Landmark ${mark.number}: mark it in the ${mark.first ? 'other' : 'first'} visit too`
   const { after, before } = distance(mark, viewer.deformation())
-  return `Landmark ${mark.number}: ${after.toFixed(1)} mm apart after registration, ${before.toFixed(1)} mm before`
+  return `Landmark ${mark.number}: ${after.toFixed(1)} mm apart after registration, ${before.toFixed(1)} mm before${matched(mark, viewer.deformation())}`
+}
+
+/** Whether a pair may be one tissue: whether its second point lies in the ellipsoid about the place of its first. */
+function matched({ first, second }: Pair, deformation: Deformation | undefined): string {
+  const matrix = deformation && first && ellipsoidBack(deformation, first)
+  if (!matrix || !first || !second) return ''
+  const own = second.registered ? backward(deformation, second.place) : second.place
+  const place = backward(deformation, first)
+  const inside = isWithin(matrix, own.map((mm, axis) => mm - place[axis]) as Vec3)
+  return `; ${inside ? 'inside' : 'outside'} the ellipsoid of ${Math.round(100 * deformation.own.level)} %`
 }
 
 function button(text: string, label: string, act: () => void): HTMLButtonElement {

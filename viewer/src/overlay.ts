@@ -29,10 +29,10 @@ export function drawOver(
   view: View2D,
   frame: Frame,
   state: State,
+  at: Vec3,
   deformation: Deformation | undefined,
   drawMaps: (pen: CanvasRenderingContext2D) => void
 ): void {
-  const at = frame.toPicture(state.point)
   if (deformation && (state.jacobian || state.uncertainty || state.grid)) {
     pen.save()
     clip(pen, view, frame)
@@ -43,7 +43,7 @@ export function drawOver(
     pen.restore()
   }
   drawMaps(pen)
-  if (state.crosshair) drawCrosshair(pen, view, at)
+  if (state.crosshair && at.every(Number.isFinite)) drawCrosshair(pen, view, at)
 }
 
 /** The ratio of volumes at the ends of the colours: all but the largest two in a hundred changes are below. */

@@ -26,18 +26,20 @@ export function listen(viewer: Viewer, panel: Panel): void {
     act = event.button === 2 ? 'window' : event.button === 1 || event.shiftKey ? 'move' : store.state.tool
     // What one finger does with the crosshair, and two with the picture, is not dragging.
     if (event.pointerType === 'touch' && (act === 'point' || fingers.size > 1)) act = null
-    if (act === 'point') store.set({ point: from })
+    // In a frame of its own nothing is measured: numbers are of the reference's.
+    if (viewer.linked.ownOf(panel) && (act === 'ruler' || act === 'region')) act = 'point'
+    if (act === 'point') viewer.linked.pointIn(panel, from)
     if (act === 'ruler' || act === 'region') begin(viewer, act, from)
     if (act === 'landmark' && panel.role !== 'difference') {
       landmark(viewer, panel.role === 'prior' ? 'second' : 'first', from)
-      store.set({ point: from })
+      viewer.linked.pointIn(panel, from)
     }
   })
   over.addEventListener('pointermove', (event) => {
     if (act === null) return
     const at = onCanvas(over, placeOf(event))
     const [dx, dy] = [(at[0] - last[0]) / devicePixelRatio, (at[1] - last[1]) / devicePixelRatio]
-    if (act === 'point') store.set({ point: machineAt(viewer, panel, at) })
+    if (act === 'point') viewer.linked.pointIn(panel, machineAt(viewer, panel, at))
     else if (act === 'move') moveBy(viewer, panel, at[0] - last[0], at[1] - last[1])
     else if (act === 'window') changeWindow(viewer, panel, dx, dy)
     else follow(viewer, from, machineAt(viewer, panel, at))
@@ -66,7 +68,7 @@ export function listen(viewer: Viewer, panel: Panel): void {
       turned += Math.abs(event.deltaY) >= 50 ? Math.sign(event.deltaY) : event.deltaY / 50
       const slices = Math.trunc(turned)
       turned -= slices
-      if (slices !== 0) viewer.scroll(slices)
+      if (slices !== 0) viewer.scroll(slices, panel)
     },
     { passive: false }
   )
@@ -84,8 +86,9 @@ function placeOf({ clientX, clientY }: MouseEvent): [number, number] {
 
 /** The point of the slice that is shown at a place of the canvas. */
 export function machineAt(viewer: Viewer, panel: Panel, at: [number, number]): Vec3 {
-  const { frame, store } = viewer
-  const eye = frame.toPicture(store.state.point)[2]
+  const frame = viewer.linked.frameOf(panel)
+  const [, , depth] = frame.toPicture(viewer.linked.pointOf(panel))
+  const eye = Number.isFinite(depth) ? depth : 0
   return frame.inside(frame.toMachine([...panel.view.toPicture(...at), eye]))
 }
 

@@ -4,21 +4,34 @@ import { NO_DATA } from './arranged'
 import type { Vec3 } from './data'
 import { sampler } from './field'
 import { voxelOf } from './frame'
+import { backward } from './measure'
+import { ellipsoidBack, ellipsoidThere, isPlace, placeWords } from './own_frame'
 import type { Panel } from './panel'
 import type { Viewer } from './viewer'
 
 export function readout(viewer: Viewer, panel: Panel, at: Vec3): string {
   const { data, panels } = viewer
+  if (viewer.linked.ownOf(panel) && !isPlace(at)) return 'not known: the motion leads nowhere from there'
   const value = panel.valueAt(at) * data.slope
   const sign = panel.role === 'difference' && value > 0 ? '+' : ''
   const many = panels.length > 1
   const sure = panel.role === (many ? 'prior' : 'reference') ? howSure(viewer) : ''
   const changed = panel.role === (many ? 'difference' : 'reference') ? whatChanged(viewer) : ''
   const code = panel.role === 'difference' ? leftOut(viewer, at) : 0
-  const more = [sure, code === NO_DATA ? noData(viewer) : changed].filter(Boolean).join('; ')
+  const more = [inOther(viewer, panel), sure, code === NO_DATA ? noData(viewer) : changed].filter(Boolean).join('; ')
   if (code !== 0) return more ? `not shown\n${more}` : 'not shown'
   const text = `${sign}${value.toFixed(4)} ${data.unit}`
   return more ? `${text}\n${more}` : text
+}
+
+/** Where the crosshair's tissue lies in the other visit, under the picture in which the reader points. */
+function inOther(viewer: Viewer, panel: Panel): string {
+  const deformation = viewer.deformation()
+  const { point, ownPoint } = viewer.store.state
+  if (!deformation || panel.role !== (ownPoint === null ? 'reference' : 'prior')) return ''
+  const { level } = deformation.own
+  if (ownPoint !== null) return `in visit ${viewer.first.visit}: ${placeWords(point, ellipsoidThere(deformation, ownPoint), level)}`
+  return `in ${deformation.title}: ${placeWords(backward(deformation, point), ellipsoidBack(deformation, point), level)}`
 }
 
 /** One sentence for all pictures, and where the crosshair is. */
@@ -56,7 +69,7 @@ function whatChanged(viewer: Viewer): string {
 /** How sure the motion of the other visit is at the crosshair. */
 function howSure(viewer: Viewer): string {
   const deformation = viewer.deformation()
-  if (!deformation?.uncertainty || viewer.second?.registered === false) return ''
+  if (!deformation?.uncertainty || viewer.second?.own || viewer.second?.registered === false) return ''
   const { lattice, fields } = deformation.uncertainty
   const [plane, depth] = [fields[1], fields[2]].map((field) => sampler(lattice, field)(viewer.store.state.point))
   if (Number.isNaN(plane) || Number.isNaN(depth)) return `${deformation.title}: motion not determined here`

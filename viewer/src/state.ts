@@ -14,6 +14,8 @@ export interface State {
   second: string | null
   /** Where the crosshair is, in the machine frame, mm. */
   point: Vec3
+  /** Where the crosshair is in the frame of the second picture, if that has its own and the reader pointed there. */
+  ownPoint: Vec3 | null
   view: ViewName
   turn: number
   /** Thickness, mm; 0 is one slice, and Infinity the whole depth. */
@@ -68,7 +70,9 @@ export class Store {
 
   set(change: Change): void {
     const before = this.current
-    this.current = { ...before, ...change }
+    // A reader who points elsewhere, or looks at another picture, no longer points in that one.
+    const left = change.point !== undefined || change.second !== undefined ? { ownPoint: null } : {}
+    this.current = { ...before, ...left, ...change }
     for (const listener of this.listeners) listener(this.current, before)
   }
 

@@ -37,7 +37,7 @@ export function listenToTouch(viewer: Viewer, panel: Panel): ReadonlyMap<number,
     if (way === 'tap' && Math.hypot(dx, dy) > STILL) way = Math.abs(dx) > Math.abs(dy) ? 'picture' : 'slices'
     if (way === 'slices') {
       const slices = Math.trunc(dy / SLICE)
-      if (slices !== passed) viewer.scroll(slices - passed)
+      if (slices !== passed) viewer.scroll(slices - passed, panel)
       passed = slices
     }
     const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1]
@@ -49,7 +49,7 @@ export function listenToTouch(viewer: Viewer, panel: Panel): ReadonlyMap<number,
     if (!at) return
     fingers.delete(event.pointerId)
     const dx = at[0] - start[0]
-    if (way === 'tap') store.set({ point: machineAt(viewer, panel, onCanvas(over, at)) })
+    if (way === 'tap') viewer.linked.pointIn(panel, machineAt(viewer, panel, onCanvas(over, at)))
     if (way === 'picture' && Math.abs(dx) >= SWIPE) stepPicture(viewer, dx < 0 ? 1 : -1)
     way = 'none'
   })

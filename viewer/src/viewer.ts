@@ -2,9 +2,11 @@
 
 import { Arranged } from './arranged'
 import { listed } from './change'
-import type { Deformation, PageData, Picture } from './data'
+import type { Deformation, Lattice, PageData, Picture } from './data'
 import { Frame, middleOf } from './frame'
 import { drawLayers } from './layers'
+import { Linked } from './linked'
+import { isPlace, ownName } from './own_frame'
 import { DIVERGING, GREY, Panel } from './panel'
 import { readout } from './readout'
 import { slicesIn } from './slab'
@@ -12,8 +14,8 @@ import { type State, Store, shownAlone } from './state'
 
 /** Height of a panel's title and readout, pixels. */
 const CAPTIONS = 62
-/** Of a second line of the readout. */
-const LINE = 18
+/** Of two more lines of the readout. */
+const LINES = 36
 
 const placement = ({ view, turn }: State): string => (view === 'above' ? `above ${turn}` : view)
 
@@ -21,9 +23,11 @@ export class Viewer {
   readonly element = document.createElement('div')
   readonly panels: Panel[]
   readonly store: Store
+  readonly linked = new Linked(this)
   private readonly frames = new Map<string, Frame>()
   private readonly start: State
   private arranged: Arranged
+  private arrangedOwn: Arranged | null = null
   private shown = ''
   private attached = false
   private busy = false
@@ -32,11 +36,13 @@ export class Viewer {
   constructor(readonly data: PageData) {
     const [low, high] = data.window
     const frame = new Frame(data.lattice, 'above', data.turn)
+    const linked = data.linked && data.prior !== null ? ownName(data.pictures, data.pictures.find(({ name }) => name === data.prior)?.visit ?? 2) : undefined
     const middle = middleOf(data.lattice, data.inside)
     this.start = {
       first: data.reference,
-      second: data.prior,
+      second: linked ?? data.prior,
       point: frame.onSlice(middle, frame.sliceOf(middle)),
+      ownPoint: null,
       view: 'above',
       turn: data.turn,
       slab: 0,
@@ -68,7 +74,7 @@ export class Viewer {
     this.panels = [new Panel('reference', 'first', GREY)]
     if (data.prior !== null) this.panels.push(new Panel('prior', 'second', GREY), new Panel('difference', 'difference', DIVERGING))
     this.element.className = 'panels'
-    if (data.change || this.hasGaps || data.deformations.some((one) => one.uncertainty)) this.element.classList.add('sure')
+    if (data.change || this.hasGaps || data.deformations.length > 0 || data.deformations.some((one) => one.uncertainty)) this.element.classList.add('sure')
     this.element.append(...this.panels.map((panel) => panel.element))
     this.nameTitles()
     this.store.onChange(() => this.update())
@@ -83,10 +89,15 @@ export class Viewer {
 
   /** The frame of the view that the state asks for; always the same object for the same view. */
   get frame(): Frame {
+    return this.frameOn('', this.data.lattice)
+  }
+
+  /** The same on another lattice, by the name of the picture that has it. */
+  frameOn(of: string, lattice: Lattice): Frame {
     const { view, turn } = this.store.state
-    const name = placement(this.store.state)
+    const name = `${of} ${placement(this.store.state)}`
     let frame = this.frames.get(name)
-    if (!frame) this.frames.set(name, (frame = new Frame(this.data.lattice, view, turn)))
+    if (!frame) this.frames.set(name, (frame = new Frame(lattice, view, turn)))
     return frame
   }
 
@@ -107,8 +118,16 @@ export class Viewer {
     this.store.set({ point: this.frame.onSlice(point, inside) })
   }
 
-  scroll(slices: number): void {
-    this.toSlice(this.frame.sliceOf(this.store.state.point) + slices)
+  scroll(slices: number, panel: Panel = this.linked.active): void {
+    if (!this.linked.ownOf(panel)) {
+      this.toSlice(this.frame.sliceOf(this.store.state.point) + slices)
+      return
+    }
+    const frame = this.linked.frameOf(panel)
+    const at = frame.inside(this.linked.pointOf(panel))
+    if (!isPlace(at)) return
+    const slice = Math.min(frame.shape[2] - 1, Math.max(0, frame.sliceOf(at) + slices))
+    this.linked.pointIn(panel, frame.onSlice(at, slice))
   }
 
   /** Show the other visit in the same place: both pictures change places, or the one shown is exchanged. */
@@ -164,7 +183,7 @@ export class Viewer {
 
   /** Why the difference is left out, in the frame's order; 0 where it is shown. */
   hidden(): Int16Array | null {
-    return this.second && this.store.state.masked ? this.arranged.hidden(this.second) : null
+    return this.linked.compared && this.store.state.masked ? this.arranged.hidden(this.linked.compared) : null
   }
 
   /** Why nothing is said of a change, in the frame's order; 0 where something is. */
@@ -192,7 +211,7 @@ export class Viewer {
 
   /** Its title, and the breast or nothing. */
   linesOf(panel: Panel): [string, string] {
-    if (panel.role === 'difference') return [`${this.first.title.replace(' (reference)', '')} \u2212 ${this.second?.title}`, this.first.breast]
+    if (panel.role === 'difference') return [`${this.first.title.replace(' (reference)', '')} \u2212 ${this.linked.compared?.title}`, this.first.breast]
     const { title, breast } = (panel.role === 'prior' ? this.second : null) ?? this.first
     return [title, breast]
   }
@@ -228,7 +247,7 @@ export class Viewer {
       this.again = true
       return
     }
-    const at = this.frame.toPicture(state.point)
+    const middle = this.frame.toPicture(state.point)
     const alone = shownAlone(state)
     this.element.classList.toggle('swapped', state.swapped && alone === null)
     this.element.classList.toggle('one', alone !== null)
@@ -237,11 +256,16 @@ export class Viewer {
       panel.element.classList.toggle('front', alone === i)
       panel.chosen = (panel.role === 'prior' ? state.second : state.first) ?? ''
       panel.name = this.titleOf(panel)
-      panel.draw(at, state.zoom, state.middle)
-      drawLayers(this, panel)
+      const frame = this.linked.frameOf(panel)
+      const at = frame.toPicture(this.linked.pointOf(panel))
+      const own = this.linked.ownOf(panel) !== null
+      // What is enlarged about the crosshair stays about it in a frame of its own.
+      const moved: [number, number] = own && state.zoom > 1 && isPlace(at) ? [state.middle[0] + at[0] - middle[0], state.middle[1] + at[1] - middle[1]] : own ? [0, 0] : state.middle
+      panel.draw(isPlace(at) ? at : [0, 0, 0], state.zoom, moved)
+      drawLayers(this, panel, at)
       const [x, y] = panel.view.toCanvas(at[0], at[1])
       panel.element.dataset.crosshair = `${x.toFixed(1)} ${y.toFixed(1)}`
-      panel.element.dataset.slice = String(this.frame.sliceOf(state.point))
+      panel.element.dataset.slice = isPlace(at) ? String(frame.sliceOf(frame.toMachine(at))) : ''
       panel.readout = readout(this, panel, at)
     })
   }
@@ -251,7 +275,7 @@ export class Viewer {
     const { clientWidth, clientHeight } = this.element
     const [width, height] = this.frame.size
     const n = this.panels.length
-    const captions = CAPTIONS + (this.element.classList.contains('sure') ? LINE : 0)
+    const captions = CAPTIONS + (this.element.classList.contains('sure') ? LINES : 0)
     const inRows = Math.min(clientWidth / width, (clientHeight / n - captions) / height)
     return inRows > Math.min(clientWidth / n / width, (clientHeight - captions) / height)
   }
@@ -263,7 +287,7 @@ export class Viewer {
     const chosen = pictures.length > (second ? 2 : 1)
     const options = pictures.map(({ name, title }): [string, string] => [name, title])
     if (chosen) {
-      first.choose('First picture', options, this.start.first, (name) => this.store.set({ first: name }))
+      first.choose('First picture', options.filter(([name]) => !this.picture(name).own), this.start.first, (name) => this.store.set({ first: name }))
       second?.choose('Second picture', options, this.start.second ?? '', (name) => this.store.set({ second: name }))
     } else {
       first.title = this.picture(this.start.first).title
@@ -290,9 +314,14 @@ export class Viewer {
       return
     }
     const { arranged, first, second } = this
+    const { compared } = this.linked
     await this.panels[0].show(arranged.picture(first), arranged.frame, low, high)
     if (second === null) return
-    await this.panels[1].show(arranged.picture(second), arranged.frame, low, high)
-    await this.panels[2].show(arranged.difference(first, second, state.masked), arranged.frame, -spread, spread)
+    if (second.own) {
+      const frame = this.linked.frameOf(this.panels[1])
+      if (this.arrangedOwn?.frame !== frame || order !== beforeOrder) this.arrangedOwn = new Arranged({ ...this.data, inside: second.inside, change: null }, frame, state)
+      await this.panels[1].show(this.arrangedOwn.picture(second), frame, low, high)
+    } else await this.panels[1].show(arranged.picture(second), arranged.frame, low, high)
+    await this.panels[2].show(arranged.difference(first, compared ?? second, state.masked), arranged.frame, -spread, spread)
   }
 }

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from duotomo.cli._errors import BAD_INPUT, as_options
+from duotomo.cli._errors import BAD_INPUT, as_options, translated
 from duotomo.cli._options import Permissions, Scans, Talk
 
 
@@ -51,6 +51,8 @@ def info(
         from duotomo.io.visits import disagreement
 
         apart = as_options(disagreement(paths, scan, allowed), context)
+        # An option of `joint`, for which this speaks.
+        apart = translated(apart, {"roll": "--roll"})
         talk.say(f"together: {apart or 'as far as the files tell, visits of one breast'}")
     if scans:
         talk.say("Not ready for duotomo joint" if missing or apart else "Ready for duotomo joint")

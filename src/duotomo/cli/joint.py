@@ -19,7 +19,8 @@ from duotomo.cli._uncertainty import HowSure, check_asked, how_sure, quality_row
 
 if TYPE_CHECKING:
     from duotomo.cli._progress import RunProgress
-    from duotomo.io import CheckpointFile
+    from duotomo.io import Allowed, CheckpointFile
+    from duotomo.io.visits import ScannedStudy
     from duotomo.methods import Result, Settings, Stage, Study
 
 PANEL = "Estimation"
@@ -55,7 +56,8 @@ class Estimation:
             max=90,
             help="Degrees by which the breast is turned in the second view, as from CC to MLO: the two scans "
             "are then two views of one breast, and a model of its compressions leads from one to the other. "
-            "A positive roll takes the direction towards the tube to that of the tube's travel, x.",
+            "A positive roll takes the direction towards the tube to that of the tube's travel, x. Read from "
+            "DICOM unless given.",
             rich_help_panel=PANEL,
         ),
     ] = None
@@ -81,13 +83,12 @@ class Estimation:
         float | None, typer.Option(min=0, help="Stiffness of a B-spline.", rich_help_panel=PANEL)
     ] = None
 
-    def settings(self, study: Study) -> Settings:
+    def settings(self, study: ScannedStudy) -> Settings:
         """Return the settings of the method, as they were asked for."""
         from duotomo.errors import DuotomoError
         from duotomo.methods import Alternating, Priors, Settings, two_view_settings
         from duotomo.methods.settings import AUTOMATIC_MM
 
-        self._check_views()
         automatic = self.transform == AUTOMATIC
         model = parse_transform("affine" if automatic or self.roll is not None else self.transform)
         if self.plain:
@@ -104,7 +105,12 @@ class Estimation:
             if self.roll is not None:
                 control_mm = AUTOMATIC_MM if automatic else parse_control_mm(self.transform)
                 settings = two_view_settings(
-                    study, roll_deg=self.roll, control_mm=control_mm, solver=solver, priors=priors
+                    study,
+                    roll_deg=self.roll,
+                    plates_mm=study.plates_mm or None,
+                    control_mm=control_mm,
+                    solver=solver,
+                    priors=priors,
                 )
             elif automatic:
                 settings = Settings.automatic(study, solver=solver, priors=priors)
@@ -115,19 +121,32 @@ class Estimation:
         stages, stiffer = (_stepping(one, self.steps) for one in (settings.stages, settings.stiffer))
         return replace(settings, stages=stages, stiffer=stiffer)
 
+    def may_be_views(self, n_scans: int, allowed: Allowed) -> bool:
+        """Return whether scans may be two views: where that is asked for, or nothing speaks against it.
+
+        Raise where what is asked for does not suit two views.
+        """
+        self._check_views()
+        plainly = self.transform == AUTOMATIC and self.method is MethodName.SIMULTANEOUS and not self.plain
+        return self._asks_for_views or (plainly and n_scans == 2 and not allowed.allow_different_views)
+
+    def of_scans(self, study: ScannedStudy) -> Estimation:
+        """Return the same with the roll that the files of two views say, unless it is given."""
+        if not (self._asks_for_views or study.views_differ):
+            return self
+        return replace(self, roll=study.roll_deg(self.roll))
+
+    @property
+    def _asks_for_views(self) -> bool:
+        return self.roll is not None or is_recompression(self.transform)
+
     def _check_views(self) -> None:
         """Raise unless what is asked for suits two views, or two visits."""
         from duotomo.errors import DuotomoError
 
-        between = is_recompression(self.transform)
-        if between and self.roll is None:
-            raise DuotomoError(
-                f"expected --roll with --transform {self.transform}; got none. Say by how many degrees the "
-                f"breast is turned in the second view, such as 45."
-            )
-        if self.roll is None:
+        if not self._asks_for_views:
             return
-        if not (between or self.transform == AUTOMATIC):
+        if not (is_recompression(self.transform) or self.transform == AUTOMATIC):
             raise DuotomoError(
                 f"expected --transform recompression, or none, with --roll; got {self.transform}. Two views "
                 f"are two compressions."
@@ -177,7 +196,7 @@ def joint(
     from duotomo.cli._progress import CHECKS, RunProgress, joint_phases
     from duotomo.errors import DuotomoError
     from duotomo.io import CheckpointFile, fingerprint, read_visits
-    from duotomo.methods import memory_bytes, quality_of, summaries_of, trust_of, with_tissue_behind
+    from duotomo.methods import fused, memory_bytes, quality_of, summaries_of, trust_of, with_tissue_behind
     from duotomo.methods.uncertainty_cost import most_uncertainty_bytes
     from duotomo.solvers import Status
 
@@ -186,16 +205,19 @@ def joint(
     simultaneous = estimation.method is MethodName.SIMULTANEOUS
     check_asked(uncertainty, simultaneous)
     run = Run(context, saving, computing, talk)
-    if estimation.roll is not None:
-        allowed = replace(allowed, allow_different_views=True)
-    study = read_visits(inputs, scans, allowed=allowed, device=run.first_device, on_note=run.note)
+    views = estimation.may_be_views(len(inputs), allowed)
+    study = read_visits(
+        inputs, scans, allowed=allowed, two_views=views, device=run.first_device, on_note=run.note
+    )
     run.warn(study.agreement)
     if not study.moving:
         raise DuotomoError(
             "expected at least two visits; got one. Name the other scans too, or use duotomo reconstruct."
         )
+    estimation = estimation.of_scans(study) if views else estimation
     if estimation.roll is not None:
         study = with_tissue_behind(study)
+        run.note(f"Two views of one breast, which is turned by {estimation.roll:.4g} degrees in the second")
         run.note("Compressions in both views are computed by finite elements first: a minute or two")
     settings, method = estimation.settings(study), estimation.method.value
     if change:
@@ -232,6 +254,9 @@ def joint(
                 result = how_sure(talk, run, progress, study, settings, result, checkpoint, asked=asked)
             summaries = summaries_of(result, [study.grid_of(visit) for visit in study.moving])
             quality |= quality_rows(summaries)
+            if estimation.roll is not None and result.status is not Status.DIVERGED:
+                fusion = fused(result, study.grid_of(study.moving[0]), trusted=quality["trust"]["trusted"])
+                result, quality["fused"] = fusion.put(result), fusion.to_dict()
             found = what_changed(progress, study, settings, result, quality) if change else None
         code = run.finish(
             result,

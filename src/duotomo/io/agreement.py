@@ -176,6 +176,7 @@ def compare_visits(
     allowed: Allowed | None = None,
     *,
     names: Sequence[str] = (),
+    two_views: bool = False,
 ) -> Agreement:
     """Compare visits pair by pair, as far as their files tell, and raise if they do not belong together.
 
@@ -193,6 +194,8 @@ def compare_visits(
         Nothing, unless given.
     names : sequence of str
         What they are called; "visit 1" and so on, unless given.
+    two_views : bool
+        They may be two views of one breast, such as CC and MLO: another view is no conflict then.
 
     Returns
     -------
@@ -215,7 +218,8 @@ def compare_visits(
         else:
             agreement[PIXELS] = _same_pixels(pixels[one], pixels[two])
         said |= {name: said.get(name, True) and same is not None for name, same in agreement.items()}
-        found += _conflicts((names[one], names[two]), agreement)
+        conflicts = _conflicts((names[one], names[two]), agreement)
+        found += [one for one in conflicts if not (two_views and one.kind == "allow_different_views")]
     _refuse(where, [conflict for conflict in found if not getattr(allowed, conflict.kind)])
     return Agreement(
         conflicts=tuple(found),

@@ -23,16 +23,20 @@ from duotomo.io.displacement import MOST_VECTORS, vector_grid, write_displacemen
 from duotomo.io.durable import durable
 from duotomo.io.itk_writer import write_transform
 from duotomo.io.libraries import highdicom, nibabel, pydicom, simpleitk
+from duotomo.io.mask_file import write_mask
 from duotomo.io.paths import FileError
 from duotomo.io.result_format import (
+    FUSED_MASK,
     ResultFormat,
+    covariance_file,
     deviation_file,
     inverse_file,
     motion_file,
     uncertainty_file,
 )
-from duotomo.io.uncertainty_files import write_deviations, write_summary
+from duotomo.io.uncertainty_files import write_covariances, write_deviations, write_summary
 from duotomo.io.volume_file import write_volume
+from duotomo.methods.fused import FUSED
 from duotomo.methods.motion_uncertainty import MotionUncertainty
 from duotomo.methods.result import Result
 from duotomo.methods.uncertainty_summary import UncertaintySummary, summaries_of
@@ -42,7 +46,7 @@ from duotomo.transforms.inversion import InverseStatus
 VOLUME, HISTORY, README = "volume", "history.csv", "README.txt"
 SEGMENTS, REPORT = "findings_segmentation.dcm", "findings_report.dcm"
 CURRENT_NAME = CURRENT.partition(".")[0]
-RESERVED = (VOLUME, *(name.partition(".")[0] for name in (SCORES, SILENT, CURRENT)))
+RESERVED = (VOLUME, *(name.partition(".")[0] for name in (SCORES, SILENT, CURRENT, FUSED_MASK)))
 """Names of images that other volumes cannot have."""
 
 
@@ -97,6 +101,10 @@ def result_files(
         )
         for name, volume in volumes.items()
     }
+    if result.fused_mask is not None:
+        about = "where fused is that of both views: 1; elsewhere it is visit_1"
+        mask = partial(write_mask, mask=result.fused_mask, grid=result.grid)
+        files[FUSED_MASK] = ResultFile(kind="mask", about=about, write=mask)
     moved = zip(result.motions, inverses, moving_grids, strict=True)
     for visit, (motion, inverse, grid) in enumerate(moved, start=2):
         files |= _motion_files(visit, motion, inverse, grid, result.grid, displacements)
@@ -165,6 +173,11 @@ def _uncertainty_files(
             kind="deviation",
             about=f"the same at the voxels of visit {visit}: standard deviations along x, y and z, in mm",
             write=partial(write_deviations, uncertainty=uncertainty, grid=grid),
+        )
+        files[covariance_file(visit)] = ResultFile(
+            kind="covariance",
+            about=f"covariances of where the points of visit {visit} go, about 8 mm apart, in mm^2",
+            write=partial(write_covariances, uncertainty=uncertainty, grid=moving_grid),
         )
     return files
 
@@ -277,6 +290,8 @@ def _about_volume(name: str) -> str:
     'from visit 2 alone, resampled to the frame of the reference'
     """
     number = name.removeprefix("visit_").removesuffix("_registered")
+    if name == FUSED:
+        return "that of both views where their motion is sure, elsewhere that of visit 1 alone"
     if name == VOLUME:
         return "the volume, in the frame of the reference, which is visit 1"
     if not name.startswith("visit_") or not number.isdigit():

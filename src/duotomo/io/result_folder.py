@@ -22,6 +22,7 @@ from duotomo.io.result_files import HISTORY, README, VOLUME, ResultFile, result_
 from duotomo.io.result_format import (
     DRAWN,
     ResultFormat,
+    covariance_file,
     deviation_file,
     inverse_file,
     motion_file,
@@ -279,10 +280,12 @@ def _described(visit: int, motion: Motion, inverse: Inverse) -> dict[str, Any]:
 
 def _how_sure(visit: int, files: Mapping[str, ResultFile]) -> dict[str, Any]:
     """Return where it is written how sure a motion is, if that is known or was asked for."""
-    file, deviations = uncertainty_file(visit), deviation_file(visit)
+    file = uncertainty_file(visit)
     if file not in files:
         return {}
-    return {"uncertainty": {"file": file, "map": deviations if deviations in files else None}}
+    images = {"map": deviation_file(visit), "covariance": covariance_file(visit)}
+    known = {name: image if image in files else None for name, image in images.items()}
+    return {"uncertainty": {"file": file, **known}}
 
 
 def plain(value: Any) -> Any:

@@ -47,10 +47,19 @@ def deviation_file(visit: int) -> str:
     return f"visit_{visit}_uncertainty.nii.gz"
 
 
+def covariance_file(visit: int) -> str:
+    """Return the name of the image of covariances beside it."""
+    return f"visit_{visit}_covariance.nii.gz"
+
+
+FUSED_MASK = "fused_mask.nii.gz"
+"""Where the volume `fused` is that of both views."""
+
 _OURS = re.compile(
-    r"(volume|current|visit_\d+(_registered)?)\.(nii\.gz|mha|nrrd|dcm)"
+    r"(volume|current|fused|visit_\d+(_registered)?)\.(nii\.gz|mha|nrrd|dcm)"
+    r"|fused_mask\.nii\.gz"
     r"|visit_\d+_to_reference(\.tfm|\.dcm|_displacement\.nii\.gz)|reference_to_visit_\d+\.tfm"
-    r"|visit_\d+_uncertainty\.(json|nii\.gz)"
+    r"|visit_\d+_uncertainty\.(json|nii\.gz)|visit_\d+_covariance\.nii\.gz"
     r"|findings(\.json|\.csv|_segmentation\.dcm|_report\.dcm)|change_(z|silent)\.nii\.gz"
     r"|history\.csv|README\.txt|settings\.toml|three_views\.png|report\.html"
     r"|(transform|displacement)_\d+\.(tfm|nii\.gz)"

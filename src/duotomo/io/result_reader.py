@@ -15,9 +15,11 @@ from duotomo.geometry import VolumeGrid
 from duotomo.io.change_files import read_change_files
 from duotomo.io.checkpoint_file import history_from
 from duotomo.io.itk_reader import read_transform
+from duotomo.io.mask_file import read_mask
 from duotomo.io.paths import AnyPath, FileError, reason
 from duotomo.io.patient_frame import same_place
 from duotomo.io.result_files import VOLUME
+from duotomo.io.result_format import FUSED_MASK
 from duotomo.io.result_index import INDEX, checked, name_of, notes_of, read_index
 from duotomo.io.staging import staged
 from duotomo.io.uncertainty_files import SavedUncertainty, read_uncertainty
@@ -36,6 +38,8 @@ class SavedResult(Result):
         Those of `Result`.
     uncertainties
         Always empty: of a covariance, files have what it means in millimetres.
+    fused_mask
+        That of `Result`.
     models : tuple of str
         Names of the transform classes of the method's own motions. `motions` are as the ITK files have them:
         they move points as the method's own did.
@@ -140,6 +144,7 @@ def _read(folder: Path, index: dict[str, Any], but: Collection[str]) -> SavedRes
             saved_uncertainties=tuple(
                 _uncertainty(one["uncertainty"], paths) for one in motions if one.get("uncertainty")
             ),
+            fused_mask=read_mask(paths[FUSED_MASK], grid) if FUSED_MASK in paths else None,
             change=_change(index["change"], paths, grid) if index.get("change") else None,
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
@@ -151,7 +156,8 @@ def _read(folder: Path, index: dict[str, Any], but: Collection[str]) -> SavedRes
 
 
 def _uncertainty(files: Mapping[str, Any], paths: Mapping[str, Path]) -> SavedUncertainty:
-    return read_uncertainty(paths[files["file"]], paths[files["map"]] if files.get("map") else None)
+    images = (paths[files[name]] if files.get(name) else None for name in ("map", "covariance"))
+    return read_uncertainty(paths[files["file"]], *images)
 
 
 def _change(files: Mapping[str, str], paths: Mapping[str, Path], grid: VolumeGrid) -> Change:

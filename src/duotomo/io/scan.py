@@ -38,6 +38,8 @@ class Scan:
         Laterality, kVp and the like, for people; nothing in them identifies a patient.
     thickness_mm : float, optional
         Of the compressed breast, in mm.
+    gantry_deg : float, optional
+        Angle of the gantry from the vertical, positive towards the patient's right, in degrees.
     warnings : tuple of str
         What a person should know before the scan is used.
     identity : Identity, optional
@@ -63,6 +65,7 @@ class Scan:
     format: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     thickness_mm: float | None = None
+    gantry_deg: float | None = None
     warnings: tuple[str, ...] = ()
     identity: Identity | None = None
 
@@ -82,6 +85,11 @@ class Scan:
         object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
         if self.flat_field is not None:
             _check_flat_field(self.flat_field, shape, counts=counts)
+        if self.gantry_deg is not None and not abs(self.gantry_deg) <= 180:
+            raise GeometryError(
+                f"Scan: expected gantry_deg within 180 degrees; got {self.gantry_deg}. Give degrees, or "
+                f"leave it out."
+            )
         if self.thickness_mm is not None and not 0 < self.thickness_mm < float("inf"):
             raise GeometryError(
                 f"Scan: expected thickness_mm as a positive finite number; got {self.thickness_mm}. "

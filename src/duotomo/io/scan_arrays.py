@@ -31,6 +31,7 @@ class ScanArrays:
     format: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     thickness_mm: float | None = None
+    gantry_deg: float | None = None
     warnings: tuple[str, ...] = ()
     identity: Identity | None = None
 

@@ -76,6 +76,14 @@ def thickness_missing(number: int) -> str:
     )
 
 
+def thickness_of(scan: ScanArrays | Scan, options: ScanOptions, number: int, n_visits: int) -> float:
+    """Return the thickness of the compressed breast of a visit, in mm, as a person or its file says."""
+    thickness_mm = options.thickness_of_visit(number, n_visits) or scan.thickness_mm
+    if thickness_mm is None:
+        raise DuotomoError(f"{_WHERE}: {thickness_missing(number)}")
+    return thickness_mm
+
+
 def grid_of_visit(
     scan: ScanArrays | Scan,
     options: ScanOptions,
@@ -84,9 +92,7 @@ def grid_of_visit(
     spacing_mm: tuple[float, float, float],
 ) -> VolumeGrid:
     """Return the grid of a visit: what its views see of a breast of its thickness."""
-    thickness_mm = options.thickness_of_visit(number, n_visits) or scan.thickness_mm
-    if thickness_mm is None:
-        raise DuotomoError(f"{_WHERE}: {thickness_missing(number)}")
+    thickness_mm = thickness_of(scan, options, number, n_visits)
     try:
         return grid_in_view(
             scan.acquisition, thickness_mm=thickness_mm, gap_mm=options.gap_mm, spacing_mm=spacing_mm

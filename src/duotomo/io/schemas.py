@@ -65,6 +65,7 @@ class _File(_Schema):
 class _UncertaintyFiles(_Schema):
     file: FileName
     map: FileName | None = None
+    covariance: FileName | None = None
 
 
 class _Motion(_Schema):

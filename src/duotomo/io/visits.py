@@ -13,13 +13,16 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.io.agreement import Agreement, Allowed, compare_visits
+from duotomo.io.dicom.breast_view import LATERALITIES, VIEWS, BreastView
+from duotomo.io.dicom.gantry import roll_between_deg
+from duotomo.io.dicom.header import title
 from duotomo.io.dicom.identity import Identity
 from duotomo.io.file_kind import is_study
 from duotomo.io.line_integrals import log_settings, to_line_integrals
-from duotomo.io.paths import AnyPath, naming
+from duotomo.io.paths import AnyPath, FileError, naming
 from duotomo.io.scan import Scan
 from duotomo.io.scan_file import read_scan
-from duotomo.io.scan_missing import grid_of_visit, spacing_mm
+from duotomo.io.scan_missing import grid_of_visit, spacing_mm, thickness_of
 from duotomo.io.scan_options import ScanOptions, Values
 from duotomo.io.seal import UNSEALED, is_sealed
 from duotomo.io.study_file import read_study
@@ -46,11 +49,56 @@ class ScannedStudy(Study):
         belong together carry a remark of it, whatever their files.
     agreement : Agreement
         What was compared between the visits.
+    breasts : tuple of BreastView or None
+        Of each visit, which breast its file says that it shows, and from where; None where it states no view.
+    plates_mm : tuple of (float, float)
+        Of each visit, the heights of the lower and the upper plate's surface above the detector; empty where
+        a study does not say them.
     """
 
     described: tuple[dict[str, Any], ...]
     identities: tuple[Identity | None, ...] = field(repr=False)
     agreement: Agreement
+    breasts: tuple[BreastView | None, ...] = ()
+    plates_mm: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def views_differ(self) -> bool:
+        """Whether the files state several views, such as CC and MLO."""
+        return len({one.view for one in self.breasts if one is not None}) > 1
+
+    def roll_deg(self, given_deg: float | None = None) -> float:
+        """Return by how far the breast is turned in the second of two views, as `two_view_settings` takes it.
+
+        Parameters
+        ----------
+        given_deg : float, optional
+            What a person says; taken from the files unless given.
+
+        Returns
+        -------
+        float
+            In degrees.
+
+        Raises
+        ------
+        FileError
+            If a breast has an implant, the files do not say enough, or the views are too far apart.
+        """
+        known = [one.breast.implant if one is not None else False for one in self.identities]
+        if any(known):
+            raise FileError(
+                f"{_WHERE}: expected breasts without an implant for two views, whose compressions are those "
+                f"of soft tissue; got {title('BreastImplantPresent')} YES in visit {known.index(True) + 1}. "
+                f"Reconstruct each view alone."
+            )
+        if given_deg is not None:
+            return given_deg
+        first, second = self.breasts or (None, None)
+        try:
+            return roll_between_deg(first, second)
+        except FileError as error:
+            raise FileError(f"{_WHERE}: {error}") from error
 
 
 def read_visits(
@@ -58,6 +106,7 @@ def read_visits(
     options: ScanOptions | None = None,
     *,
     allowed: Allowed | None = None,
+    two_views: bool = False,
     device: torch.device | str = "cpu",
     on_note: OnNote | None = None,
 ) -> ScannedStudy:
@@ -74,6 +123,8 @@ def read_visits(
         What the files do not say.
     allowed : Allowed, optional
         In what the visits may differ nevertheless; in nothing, unless given.
+    two_views : bool
+        The scans may be two views of one breast, such as CC and MLO.
     device : torch.device or str
         Where the projections are put.
     on_note : callable, optional
@@ -102,7 +153,8 @@ def read_visits(
     ]
     scans = [scan for scan, _ in read]
     known = [scan.identity for scan in scans]
-    agreement = compare_visits(_WHERE, known, [scan.projections for scan in scans], allowed)
+    pixels = [scan.projections for scan in scans]
+    agreement = compare_visits(_WHERE, known, pixels, allowed, two_views=two_views)
     grids = _grids(scans, options, note)
     visits = []
     for path, scan, grid in zip(files, scans, grids, strict=True):
@@ -129,6 +181,11 @@ def read_visits(
         described=described,
         identities=agreement.identities(known),
         agreement=agreement,
+        breasts=tuple(map(_breast, scans)),
+        plates_mm=tuple(
+            (options.gap_mm, options.gap_mm + thickness_of(scan, options, number, len(scans)))
+            for number, scan in enumerate(scans, start=1)
+        ),
     )
 
 
@@ -185,11 +242,30 @@ def disagreement(paths: Sequence[AnyPath], options: ScanOptions, allowed: Allowe
     scans = [
         read_scan(path, options.of_visit(number, len(paths))) for number, path in enumerate(paths, start=1)
     ]
+    known, pixels = [one.identity for one in scans], [one.projections for one in scans]
+    two_views = len(scans) == 2 and not (allowed and allowed.allow_different_views)
     try:
-        compare_visits(_WHERE, [one.identity for one in scans], [one.projections for one in scans], allowed)
+        compare_visits(_WHERE, known, pixels, allowed, two_views=two_views)
+        first, *others = map(_breast, scans)
+        if two_views and first and others[0] and first.view != others[0].view:
+            roll_between_deg(first, others[0])
     except DuotomoError as error:
         return str(error).removeprefix(f"{_WHERE}: ")
     return ""
+
+
+def _breast(scan: Scan) -> BreastView | None:
+    """Return what a scan's file says of the view; None where it states none."""
+    side, view = scan.facts.get("laterality"), scan.facts.get("view", "")
+    implant = scan.identity is not None and scan.identity.breast.implant
+    if view not in VIEWS:
+        return None
+    return BreastView(
+        laterality=side if side in LATERALITIES else None,
+        view=view,
+        implant=implant,
+        gantry_deg=scan.gantry_deg,
+    )
 
 
 def _grids(scans: Sequence[Scan], options: ScanOptions, note: OnNote) -> list[VolumeGrid]:

@@ -2,7 +2,10 @@
 
 from duotomo.methods.bootstrap import bootstrap
 from duotomo.methods.comparison import with_visits_alone
+from duotomo.methods.correspondence import Correspondence, in_moving, in_reference
+from duotomo.methods.fused import Fusion, fused
 from duotomo.methods.iterative import iterative
+from duotomo.methods.matching import Match, matches
 from duotomo.methods.memory import memory_bytes
 from duotomo.methods.motion_precision import MotionPrecision
 from duotomo.methods.motion_uncertainty import MotionUncertainty
@@ -29,8 +32,11 @@ from duotomo.methods.updates import Estimates, averaged, replaced, symmetric
 __all__ = [
     "Alternating",
     "Checkpoint",
+    "Correspondence",
     "Coupled",
     "Estimates",
+    "Fusion",
+    "Match",
     "MotionPrecision",
     "MotionUncertainty",
     "Observability",
@@ -49,7 +55,11 @@ __all__ = [
     "Visit",
     "averaged",
     "bootstrap",
+    "fused",
+    "in_moving",
+    "in_reference",
     "iterative",
+    "matches",
     "memory_bytes",
     "observability",
     "quality_of",

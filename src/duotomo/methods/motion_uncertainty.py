@@ -388,6 +388,14 @@ def quantile(level: float) -> float:
     return float(3 * f_distribution.ppf(level, 3, FREEDOM)) * (FREEDOM - 2) / FREEDOM
 
 
+def level_of(squared: torch.Tensor) -> torch.Tensor:
+    """Return the levels whose `quantile` squared radii are, in units of the covariance."""
+    from scipy.stats import f as f_distribution
+
+    scaled = squared.double().numpy() / 3 * FREEDOM / (FREEDOM - 2)
+    return torch.from_numpy(f_distribution.cdf(scaled, 3, FREEDOM))
+
+
 def _positive(matrices: torch.Tensor) -> torch.Tensor:
     """Return symmetric matrices whose negative eigenvalues, of rounding, are zero."""
     matrices = (matrices + matrices.transpose(-1, -2)) / 2

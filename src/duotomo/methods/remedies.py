@@ -15,6 +15,8 @@ REMEDIES: Mapping[str, str] = {
     "range of angles": "Use a scan with more views: this one does not show the depth of anything.",
     "number of views": "Export the shorter scan again with all of its views.",
     "geometry of the machine": "Give the right geometry of both visits, once for each: `geometry`.",
+    "breast within the detector": "Take views that show the breast from side to side, or each view "
+    "alone with duotomo reconstruct.",
     "convergence": "If the steps ran out, allow more of them: `steps`. If not, use larger voxels or a "
     "transform with less freedom.",
     "folding": "Check that both visits show the same breast; then use control points farther apart, such as "

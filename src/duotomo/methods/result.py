@@ -49,6 +49,8 @@ class Result:
         Every step.
     uncertainties : tuple of MotionUncertainty
         How sure each motion is, as `uncertainty_of` returns them; empty unless that was asked for.
+    fused_mask : torch.Tensor, optional
+        Where the volume "fused" among `others` is that of both views, (z, y, x), bool; of two views alone.
     """
 
     method: str
@@ -63,6 +65,7 @@ class Result:
     seconds: float
     history: tuple[Step, ...] = field(repr=False)
     uncertainties: tuple[MotionUncertainty, ...] = field(default=(), repr=False)
+    fused_mask: torch.Tensor | None = field(default=None, repr=False)
 
     @classmethod
     def of_state(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 
 from duotomo.geometry import VolumeGrid
+from duotomo.methods.cut_off import cut_off
 from duotomo.methods.held_back import HeldBack, held_back
 from duotomo.methods.input_checks import Check, input_checks
 from duotomo.methods.quality import Quality, moved, plain
@@ -20,6 +21,7 @@ from duotomo.methods.shared_structure import SharedStructure, shared_structure
 from duotomo.methods.study import Study
 from duotomo.solvers import Status
 from duotomo.transforms import Motion
+from duotomo.transforms.recompression import Recompression
 
 Use = Literal["both", "reference"]
 """Whose volume predicts the reference visit better: that of both visits, or that of the reference alone."""
@@ -136,7 +138,8 @@ def trust_of(study: Study, settings: Settings, result: Result, *, quality: Quali
     """Judge a result of several visits by the data alone.
 
     The data are checked for views that miss, saturate, stand in a wrong order or do not fit together, and
-    for a geometry that differs between visits to one machine; the motion for folding and for changes of
+    for a geometry that differs between visits to one machine, and of two views for a breast that the
+    detector's edge cuts off; the motion for folding and for changes of
     volume that tissue does not make; the run for convergence. Last, all visits together are compared with
     each alone: by the rays that they explain, and by rays that were held back from both; and what each moving
     visit shows inside the breast with what the reference alone predicts of it.
@@ -162,6 +165,8 @@ def trust_of(study: Study, settings: Settings, result: Result, *, quality: Quali
         For a study of one visit, of its data and convergence alone.
     """
     checks = [*input_checks(study), _converged(result)]
+    if any(isinstance(motion.transform, Recompression) for motion in result.motions):
+        checks += [cut_off(number, visit) for number, visit in enumerate(study.visits, start=1)]
     for index, (visit, motion) in enumerate(zip(study.moving, result.motions, strict=True)):
         grid = study.grid_of(visit)
         known = None if quality is None else quality.folded_voxels[index]

@@ -25,6 +25,7 @@ from duotomo.report.offline import offline_html
 from duotomo.report.page_breast import breast_label, breast_letters, is_right
 from duotomo.report.page_deformation import page_deviations
 from duotomo.report.page_findings import described_change
+from duotomo.report.page_own_frame import LEVEL, PageOwnFrame, packed_floats
 from duotomo.report.page_seen import packed_mask
 from duotomo.report.page_text import text_html
 from duotomo.report.page_volumes import (
@@ -36,6 +37,7 @@ from duotomo.report.page_volumes import (
     title_of,
     visit_of,
 )
+from duotomo.transforms import Recompression
 
 SCRIPT, STYLE = "viewer.js", "viewer.css"
 
@@ -137,7 +139,11 @@ def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any]
     deformations: list[dict[str, Any]] = []
     for name, numbers in shown.numbers.items():
         element = f"volume-{len(volumes)}"
-        blocks.append(_block(element, nifti_gzip(numbers, shown.grid, shown.slope)))
+        own = shown.own.get(name)
+        blocks.append(_block(element, nifti_gzip(numbers, own or shown.grid, shown.slope)))
+        inside = None if own is None else f"inside-{len(volumes)}"
+        if inside is not None:
+            blocks.append(_block(inside, packed_mask(shown.own_inside[name])))
         unseen = f"unseen-{len(volumes)}" if name in shown.unseen else None
         if unseen is not None:
             blocks.append(_block(unseen, packed_mask(shown.unseen[name])))
@@ -150,6 +156,9 @@ def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any]
                 "registered": is_registered(name),
                 "element": element,
                 "unseen": unseen,
+                "lattice": None if own is None else _lattice(own),
+                "inside": inside,
+                "letters": breast_letters(saved.settings, visit_of(name)),
             }
         )
     blocks.append(_block("inside", packed_mask(shown.inside)))
@@ -164,7 +173,14 @@ def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any]
         if packed is not None:
             blocks.append(_block(f"deviations-{number}", packed))
         deformations.append(
-            {"of": of, "title": title, "lattice": lattice, "element": element, "deviations": deviations}
+            {
+                "of": of,
+                "title": title,
+                "lattice": lattice,
+                "element": element,
+                "deviations": deviations,
+                "own": _own_frame(number, shown.own_frames[number], blocks),
+            }
         )
     changed = None
     if saved.change is not None and shown.maps is not None:
@@ -180,6 +196,7 @@ def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any]
         "change": changed,
         "reference": shown.reference,
         "prior": shown.prior,
+        "linked": is_two_views(saved),
         "window": shown.window,
         "spread": shown.spread,
         "turn": CHEST_WALL_RIGHT if is_right(saved.settings) else CHEST_WALL_LEFT,
@@ -187,6 +204,27 @@ def _viewer_data(saved: SavedResult, shown: PageVolumes) -> tuple[dict[str, Any]
         "inside": "inside",
     }
     return described, blocks
+
+
+def is_two_views(saved: SavedResult) -> bool:
+    """Return whether a result is of two compressions, which readers see each in its own frame."""
+    return Recompression.__name__ in saved.models
+
+
+def _own_frame(number: int, found: PageOwnFrame, blocks: list[str]) -> dict[str, Any]:
+    """Return what the viewer reads of a visit's own frame; its numbers are added to the blocks."""
+    fields = {
+        "there": found.there,
+        "ellipsoidThere": found.covariance_there,
+        "ellipsoidBack": found.covariance_back,
+    }
+    described: dict[str, Any] = {"level": LEVEL}
+    described["lattice"] = {"shape": found.shape, "spacing": found.spacing_mm, "first": found.first_mm}
+    for name, values in fields.items():
+        described[name] = None if values is None else f"{name}-{number}"
+        if values is not None:
+            blocks.append(_block(f"{name}-{number}", packed_floats(values)))
+    return described
 
 
 def _lattice(grid: VolumeGrid) -> dict[str, Any]:

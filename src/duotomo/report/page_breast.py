@@ -25,16 +25,16 @@ def breast_label(settings: Mapping[str, Any], visit: int) -> str:
     return " ".join(filter(None, (side, view)))
 
 
-def breast_letters(settings: Mapping[str, Any]) -> Ends | None:
-    """Return where the machine's axes point in the patient; None where the reference's scan does not say.
+def breast_letters(settings: Mapping[str, Any], visit: int = 1) -> Ends | None:
+    """Return where the machine's axes point in the patient at a visit; None where its scan does not say.
 
     >>> breast_letters({"visits": [{"facts": {"laterality": "L", "view": "CC"}}]})
     {'x': ('L', 'R'), 'y': ('P', 'A'), 'z': ('F', 'H')}
     """
-    side, view = _stated(settings, 1)
+    side, view = _stated(settings, visit)
     if towards_source(view, side) is None:
         return None
-    warnings = _visit(settings, 1).get("warnings") or ()
+    warnings = _visit(settings, visit).get("warnings") or ()
     if any(str(one).startswith(NO_ORIENTATION) for one in warnings):
         return None
     return {

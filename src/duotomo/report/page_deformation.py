@@ -51,25 +51,37 @@ def page_deformation(motion: Motion, grid: VolumeGrid) -> PageDeformation:
     >>> found.first_mm, found.fields[:, 0, 0, 0].tolist()
     ((-2.0, 0.0, 0.0), [-5.0, 0.0, 0.0, 0.0])
     """
-    counts = [max(2, min(MOST_POINTS, n + 1)) for n in grid.shape]
-    along = [
-        torch.linspace(low, high, n, dtype=torch.float64)
-        for low, high, n in zip(grid.low_mm, grid.high_mm, counts, strict=True)
-    ]
-    z, y, x = torch.meshgrid(*along, indexing="ij")
-    points = torch.stack([x, y, z], dim=-1).reshape(-1, 3)
+    points, shape, spacing_mm, first_mm = lattice_over(grid, MOST_POINTS)
     before = invert_points(motion, points, tolerance_mm=TOLERANCE_MM, max_steps=30)
     determinants = torch.linalg.det(motion.jacobian(before.xyz_mm).detach())
     log2 = torch.log2(determinants.clamp_min(1e-6))
     fields = torch.cat([before.xyz_mm.detach().T, log2[None]])
     lost = (before.residual_mm > 10 * TOLERANCE_MM) | (determinants <= 0)
     fields[:, lost] = math.nan
-    steps = [(high - low) / (n - 1) for low, high, n in zip(grid.low_mm, grid.high_mm, counts, strict=True)]
     return PageDeformation(
-        shape=(counts[2], counts[1], counts[0]),
-        spacing_mm=(steps[2], steps[1], steps[0]),
-        first_mm=(grid.low_mm[2], grid.low_mm[1], grid.low_mm[0]),
-        fields=fields.reshape(4, *counts).float().numpy(),
+        shape=shape,
+        spacing_mm=spacing_mm,
+        first_mm=first_mm,
+        fields=fields.reshape(4, *shape[::-1]).float().numpy(),
+    )
+
+
+def lattice_over(grid: VolumeGrid, most: int) -> tuple[torch.Tensor, tuple[int, int, int], Point, Point]:
+    """Return a lattice that spans a grid's box, faces included: points, shape, spacing and the first of them.
+
+    The points are (point, xyz), x fastest, and the rest xyz. most: points along an axis.
+    """
+    counts = [max(2, min(most, n + 1)) for n in grid.shape]
+    ends = list(zip(grid.low_mm, grid.high_mm, counts, strict=True))
+    along = [torch.linspace(low, high, n, dtype=torch.float64) for low, high, n in ends]
+    z, y, x = torch.meshgrid(*along, indexing="ij")
+    points = torch.stack([x, y, z], dim=-1).reshape(-1, 3)
+    steps = [(high - low) / (n - 1) for low, high, n in ends]
+    return (
+        points,
+        (counts[2], counts[1], counts[0]),
+        (steps[2], steps[1], steps[0]),
+        (grid.low_mm[2], grid.low_mm[1], grid.low_mm[0]),
     )
 
 

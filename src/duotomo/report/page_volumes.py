@@ -16,8 +16,10 @@ from duotomo.geometry import VolumeGrid
 from duotomo.io import SavedResult
 from duotomo.io.libraries import nibabel
 from duotomo.io.patient_frame import ras_affine
+from duotomo.methods.fused import FUSED
 from duotomo.report.page_change import PageMaps, page_maps
 from duotomo.report.page_deformation import PageDeformation, page_deformation
+from duotomo.report.page_own_frame import PageOwnFrame, page_own_frame
 from duotomo.report.page_seen import Mask, unseen_after_motion, unseen_in_place
 from duotomo.report.page_window import inside_breast, sample, tissue_window, widest_difference
 from duotomo.transforms import Translation
@@ -36,11 +38,13 @@ Shape = tuple[int, int, int]
 class PageVolumes:
     """Volumes as a page shows them.
 
-    grid: of them all. coarsened: by which factors (z, y, x) the result's own grid was. numbers: name ->
-    stored numbers (z, y, x), int16; times `slope` they are attenuations. window: the values drawn black
-    and white. spread: the difference of the reference and the prior drawn in the strongest colours. inside:
-    (z, y, x), the breast without its skin. unseen: name -> where that visit has no data; without those that
-    have it everywhere. deformations: of the moving visits. maps: of what changed, if known.
+    grid: of all in the reference frame. own: name -> grid of those in the frame of a moving visit;
+    own_inside: the breast in them. coarsened: by which factors (z, y, x) the result's own grids were.
+    numbers: name -> stored numbers (z, y, x), int16; times `slope` they are attenuations. window: the values
+    drawn black and white. spread: the difference of the reference and the prior drawn in the strongest
+    colours. inside: (z, y, x), the breast without its skin. unseen: name -> where that visit has no data;
+    without those that have it everywhere. deformations, own_frames: of the moving visits. maps: of what
+    changed, if known.
     """
 
     grid: VolumeGrid
@@ -54,6 +58,9 @@ class PageVolumes:
     inside: Mask = field(repr=False)
     unseen: dict[str, Mask] = field(repr=False)
     deformations: tuple[PageDeformation, ...]
+    own: dict[str, VolumeGrid]
+    own_inside: dict[str, Mask] = field(repr=False)
+    own_frames: tuple[PageOwnFrame, ...]
     maps: PageMaps | None = None
 
 
@@ -100,6 +107,8 @@ def title_of(name: str, names: Mapping[str, object]) -> str:
         return "Reference (visit 1)" if len(names) > 1 else "Reconstruction"
     if name == "visit_1":
         return "Visit 1 (reference)"
+    if name == FUSED:
+        return "Both views where sure"
     if name == UNDILUTED:
         return "Visit 1, undiluted"
     found = re.fullmatch(r"visit_(\d+)(_registered)?", name)
@@ -109,15 +118,17 @@ def title_of(name: str, names: Mapping[str, object]) -> str:
 
 
 def shown_volumes(saved: SavedResult) -> dict[str, torch.Tensor]:
-    """Return the volumes of a page on the result's grid: in the reference frame, the reference first, ...
+    """Return the volumes of a page: in the reference frame, on the result's grid, the reference first, ...
 
-    ... and last those of the moving visits in their own frames, as if nothing had moved.
+    ... and last those of the moving visits in their own frames, on their own grids.
     """
     found = {name: volume for name, volume in saved.others.items() if name == "visit_1"}
     change = saved.change
     if change is not None and not change.reason:
         found[UNDILUTED] = _on(saved.grid, change.volume, change.grid)
     found["volume"] = saved.volume
+    if FUSED in saved.others:
+        found[FUSED] = saved.others[FUSED]
     for number in range(2, len(saved.motions) + 2):
         name = registered_name(number)
         if name in saved.others:
@@ -126,7 +137,8 @@ def shown_volumes(saved: SavedResult) -> dict[str, torch.Tensor]:
         if name in saved.others:
             found[name] = saved.others[name]
     return {
-        name: _on(saved.grid, volume, saved.grids.get(name, saved.grid)) for name, volume in found.items()
+        name: _on(saved.grid, volume, saved.grids.get(name, saved.grid)) if is_registered(name) else volume
+        for name, volume in found.items()
     }
 
 
@@ -172,6 +184,10 @@ def page_volumes(saved: SavedResult) -> PageVolumes:
     inside = inside_breast(values[reference], grid)
     window = tissue_window(values[reference], inside)
     spread = (window[1] - window[0]) / 2
+    # Neither grid nor values of another frame have a part in what follows.
+    own = {
+        name: saved.grids.get(name, saved.grid).coarsen(factors) for name in values if not is_registered(name)
+    }
     maps = None if saved.change is None else page_maps(saved.change, saved.grid, factors)
     if prior is not None:
         counts = inside & ~unseen[prior] if prior in unseen else inside
@@ -190,7 +206,21 @@ def page_volumes(saved: SavedResult) -> PageVolumes:
         inside=inside,
         unseen=unseen,
         deformations=deformations,
+        own=own,
+        own_inside={name: inside_breast(values[name], placed) for name, placed in own.items()},
+        own_frames=_own_frames(saved, deformations),
         maps=maps,
+    )
+
+
+def _own_frames(saved: SavedResult, deformations: tuple[PageDeformation, ...]) -> tuple[PageOwnFrame, ...]:
+    """Return the frames of the moving visits, each over the grid of the visit's own volume."""
+    known = saved.saved_uncertainties or (None,) * len(deformations)
+    return tuple(
+        page_own_frame(motion, saved.grids.get(own_name(number), saved.grid), deformation, sure)
+        for number, (motion, deformation, sure) in enumerate(
+            zip(saved.motions, deformations, known, strict=True), start=2
+        )
     )
 
 

@@ -129,6 +129,10 @@ def quality_checks(index: Mapping[str, Any]) -> list[CheckLine]:
         if mean is not None and most is not None:
             words = f"Visit {visit} moved by {mean:.1f} mm on average, {most:.1f} mm at most."
             checks.append(CheckLine(verdict=NOTE, words=words))
+    fusion = quality.get("fused")
+    if isinstance(fusion, Mapping):
+        words = str(fusion.get("words", "")).rstrip(".")
+        checks.append(CheckLine(verdict=NOTE, words=f"{words[:1].upper()}{words[1:]}."))
     for visit, row in enumerate(quality.get("uncertainty") or [], start=2):
         words = f"How sure the motion of visit {visit} is: {row.get('words', 'not known')}"
         checks.append(CheckLine(verdict=NOTE, words=words if words.endswith(".") else f"{words}."))

@@ -48,6 +48,8 @@ class BreastView:
         Such as "MLO". Without a view it is CC, whose axes are those that duotomo gives the patient.
     implant : bool
         Whether there is one.
+    gantry_deg : float, optional
+        Angle of the gantry from the vertical, positive towards the patient's right; None where nobody says.
 
     Raises
     ------
@@ -64,6 +66,7 @@ class BreastView:
     laterality: str | None = None
     view: str = "CC"
     implant: bool = False
+    gantry_deg: float | None = None
 
     def __post_init__(self) -> None:
         if self.laterality not in (*LATERALITIES, None):
@@ -94,7 +97,7 @@ class BreastView:
         Examples
         --------
         >>> BreastView.of(item({"ImageLaterality": "R", "ViewPosition": "MLO"}))
-        BreastView(laterality='R', view='MLO', implant=False)
+        BreastView(laterality='R', view='MLO', implant=False, gantry_deg=None)
         """
         sides = [str(dataset.get(name) or "") for name in ("ImageLaterality", "Laterality")]
         sides += [str(part.get("FrameLaterality") or "") for part in _anatomies(dataset)]

@@ -32,6 +32,7 @@ _GROUPS = {
     keyword: group
     for group, keywords in {
         "IsocenterReferenceSystemSequence": (
+            "BreastSupportIsocenterPrimaryAngle "
             "DetectorActiveAreaOrientation DetectorActiveAreaTLHCPosition DetectorIsocenterPrimaryAngle "
             "DetectorIsocenterSecondaryAngle DetectorXPositionToIsocenter DetectorYPositionToIsocenter "
             "DetectorZPositionToIsocenter XRaySourceIsocenterPrimaryAngle XRaySourceIsocenterSecondaryAngle"

@@ -3,6 +3,7 @@
 DICOM's isocentre frame has our axes: X along the tube's travel, Y from the patient to the column, which is
 chest wall to nipple, Z up. Its origin is the centre of the tube's rotation. The machine frame's is below it
 on the detector's surface, at the image's chest-wall edge: as in the view in which the detector tilts least.
+In an oblique view the isocentre frame stays upright, and the machine frame turns with the breast support.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.geometry import Acquisition
+from duotomo.io.dicom.gantry import support_deg
 from duotomo.io.dicom.header import ViewAttributes, missing, title
 from duotomo.io.dicom.orientation import Turn
 from duotomo.io.paths import FileError
@@ -44,6 +46,7 @@ def isocentre_geometry(
     if spacing_mm is None:
         raise missing(("ImagerPixelSpacing", "`pixel_spacing_mm`"))
     vectors, turns, tilts = [], set(), []
+    support = support_deg(views) or 0.0
     for number, view in enumerate(views):
         (tilt,) = view.need("DetectorIsocenterPrimaryAngle", 1, _OPTION)
         axes = detector_axes(math.radians(tilt))
@@ -52,9 +55,11 @@ def isocentre_geometry(
         turn = _turn(along_row, along_column)
         u, v = (along_column, along_row) if turn.transpose else (along_row, along_column)
         u, v = -u if turn.flip_u else u, -v if turn.flip_v else v
-        vectors.append((_source(view, number), origin + middle @ axes, u @ axes, v @ axes))
+        placed = (_source(view, number, support), origin + middle @ axes, u @ axes, v @ axes)
+        # Rows of the support's axes: what they multiply is seen from the support.
+        vectors.append([detector_axes(math.radians(support)) @ one if support else one for one in placed])
         turns.add(turn)
-        tilts.append(abs(tilt))
+        tilts.append(abs(tilt - support))
     if len(turns) > 1:
         raise FileError(
             f"expected {title('DetectorActiveAreaOrientation')} alike in all views; got {len(turns)} "
@@ -102,17 +107,19 @@ def isocentre_of(acquisition: Acquisition) -> Floats:
     return np.array([0.0, y.mean(), 0.0])
 
 
-def _source(view: ViewAttributes, number: int) -> Floats:
+def _source(view: ViewAttributes, number: int, support: float) -> Floats:
     (primary,), (secondary,), (distance,) = (
         view.need(keyword, 1, _OPTION) for keyword in (*_SOURCE, "DistanceSourceToIsocenter")
     )
-    if max(abs(primary), abs(secondary)) >= 90 or distance <= 0:
+    if max(abs(primary - support), abs(secondary)) >= 90 or distance <= 0:
         raise FileError(
-            f"expected {title(_SOURCE[0])} and {title(_SOURCE[1])} below 90 degrees, and "
+            f"expected {title(_SOURCE[0])} and {title(_SOURCE[1])} below 90 degrees of the support, and "
             f"{title('DistanceSourceToIsocenter')} above zero; got {primary}, {secondary} and {distance} in "
             f"view {number}. Give {_OPTION}."
         )
-    towards = np.array([math.tan(math.radians(primary)), math.tan(math.radians(secondary)), 1.0])
+    a, b = math.radians(primary), math.radians(secondary)
+    # Along (tan a, tan b, 1), and beyond 90 degrees on the other side.
+    towards = np.array([math.sin(a) * math.cos(b), math.cos(a) * math.sin(b), math.cos(a) * math.cos(b)])
     source: Floats = distance * towards / np.linalg.norm(towards)
     return source
 

@@ -25,6 +25,9 @@ _LETTERS = {"L": (1, 0, 0), "R": (-1, 0, 0), "P": (0, 1, 0), "A": (0, -1, 0), "H
 _ANTERIOR = np.array(_LETTERS["A"], dtype=np.float64)
 _UNSURE = 0.2
 
+VERTICAL = ("CC", "XCC", "XCCL", "XCCM")
+"""Views that the gantry takes upright."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
@@ -92,7 +95,7 @@ def towards_source(position: str, side: str) -> Floats | None:
     """Return the direction to the source, in the patient's (L, P, H), or None if the view does not tell."""
     medial = _LETTERS["R" if side == "L" else "L"]
     up, down, across = np.array(_LETTERS["H"]), np.array(_LETTERS["F"]), np.array(medial)
-    if position in ("CC", "XCC", "XCCL", "XCCM"):
+    if position in VERTICAL:
         return up.astype(np.float64)
     if position == "FB":
         return down.astype(np.float64)

@@ -13,6 +13,7 @@ from duotomo.errors import GeometryError
 from duotomo.geometry import Acquisition
 from duotomo.io.dicom.comparable import COMPARED
 from duotomo.io.dicom.frames import check_pixels, frame_count, frame_shape, read_frames
+from duotomo.io.dicom.gantry import gantry_deg
 from duotomo.io.dicom.header import (
     ViewAttributes,
     common,
@@ -180,6 +181,7 @@ def _scan(files: list[Path], headers: list[Any], supplied: Supplied, max_bytes: 
         format=_format(first, len(files)),
         facts=_facts(first),
         thickness_mm=thickness[0] if thickness is not None and thickness[0] > 0 else None,
+        gantry_deg=gantry_deg(views),
         warnings=tuple(warnings),
         identity=Identity.of(first.dataset),
     )

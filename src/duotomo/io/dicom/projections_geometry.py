@@ -9,7 +9,9 @@ import numpy as np
 
 from duotomo.errors import GeometryError
 from duotomo.geometry import MACHINES, Acquisition
+from duotomo.io.dicom.gantry import SWING_DEG
 from duotomo.io.dicom.header import ViewAttributes, common, missing, title
+from duotomo.io.dicom.orientation import VERTICAL, view_position
 from duotomo.io.paths import FileError
 from duotomo.io.scan_geometry import sweep
 from duotomo.io.scan_options import Supplied
@@ -173,6 +175,12 @@ def _angles_deg(views: Sequence[ViewAttributes]) -> tuple[float, ...]:
                 f"Give {_ANGLES}."
             )
         angles.append(angle if direction == "CW" else -angle)
+    middle = (min(angles) + max(angles)) / 2
+    if abs(middle) > SWING_DEG and view_position(views[0]) not in ("", *VERTICAL):
+        raise FileError(
+            f"expected {title('PositionerPrimaryAngle')} of the tube over its detector; got {middle:g} "
+            f"degrees in the middle of an oblique view: with the gantry's own? Give {_ANGLES}."
+        )
     if len(angles) > 1 and len(set(angles)) == 1:
         raise FileError(
             f"expected {title('PositionerPrimaryAngle')} to differ between views; got {angles[0]} in all. "

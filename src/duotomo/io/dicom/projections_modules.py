@@ -5,6 +5,7 @@ A simulated scan has no tube current and no dose. Where the standard demands a n
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Any
 
@@ -165,12 +166,17 @@ def shared_groups(
     )
 
 
-def frame_groups(acquisition: Acquisition, view: int, turn: Turn, isocentre_mm: Floats) -> Any:
+def frame_groups(
+    acquisition: Acquisition, view: int, turn: Turn, isocentre_mm: Floats, gantry_deg: float
+) -> Any:
     """Return the functional groups of one frame: when it was taken, and where source and detector were."""
-    source = acquisition.sources_mm[view] - isocentre_mm
-    center = acquisition.detector_centers_mm[view] - isocentre_mm
-    u, v = acquisition.u_axes[view], acquisition.v_axes[view]
-    normal = acquisition.normals[view]
+    # From the machine frame, which turns with the gantry, to the isocentre's.
+    upright = detector_axes(math.radians(gantry_deg)) if gantry_deg else np.eye(3)
+    source = (acquisition.sources_mm[view] - isocentre_mm) @ upright
+    center = (acquisition.detector_centers_mm[view] - isocentre_mm) @ upright
+    u, v = acquisition.u_axes[view] @ upright, acquisition.v_axes[view] @ upright
+    normal = acquisition.normals[view] @ upright
+    support = -isocentre_mm @ upright
     tilt = float(np.arctan2(normal[0], normal[2]))
     axes = detector_axes(tilt)
     along_u, along_v = (-u if turn.flip_u else u) @ axes.T, (-v if turn.flip_v else v) @ axes.T
@@ -179,7 +185,8 @@ def frame_groups(acquisition: Acquisition, view: int, turn: Turn, isocentre_mm: 
     row, column = (along_v, along_u) if turn.transpose else (along_u, along_v)
     edge = center - n_v * d_v / 2 * v
     to_edge_mm = float(np.linalg.norm(source - edge))
-    lean = np.degrees(np.arctan2(source[:2], source[2]))
+    # Their tangents are x and y over z, also where a gantry has turned the tube below the isocentre.
+    lean = np.degrees([np.arctan2(source[0], source[2]), np.arctan(source[1] / (source[2] or 1.0))])
     # The central beam runs from the source to the isocentre; angles are towards columns, and against rows.
     beam = -source @ axes.T
     on_detector = np.degrees(np.arctan2([beam @ row, -beam @ column], -beam[2]))
@@ -211,11 +218,11 @@ def frame_groups(acquisition: Acquisition, view: int, turn: Turn, isocentre_mm: 
             "IsocenterReferenceSystemSequence": {
                 "XRaySourceIsocenterPrimaryAngle": float(lean[0]),
                 "XRaySourceIsocenterSecondaryAngle": float(lean[1]),
-                "BreastSupportIsocenterPrimaryAngle": 0.0,
+                "BreastSupportIsocenterPrimaryAngle": gantry_deg,
                 "BreastSupportIsocenterSecondaryAngle": 0.0,
-                "BreastSupportXPositionToIsocenter": float(-isocentre_mm[0]),
-                "BreastSupportYPositionToIsocenter": float(-isocentre_mm[1]),
-                "BreastSupportZPositionToIsocenter": float(-isocentre_mm[2]),
+                "BreastSupportXPositionToIsocenter": float(support[0]),
+                "BreastSupportYPositionToIsocenter": float(support[1]),
+                "BreastSupportZPositionToIsocenter": float(support[2]),
                 "DetectorIsocenterPrimaryAngle": float(np.degrees(tilt)),
                 "DetectorIsocenterSecondaryAngle": 0.0,
                 "DetectorXPositionToIsocenter": float(center[0]),

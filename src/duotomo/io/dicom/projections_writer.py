@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.errors import DuotomoError, GeometryError
-from duotomo.geometry import Acquisition
 from duotomo.io.dicom.breast_view import BreastView
 from duotomo.io.dicom.header import ViewAttributes, fill, item, quiet
 from duotomo.io.dicom.identity import Identity
@@ -99,14 +98,19 @@ def write_dicom_projections(
     """
     where = "write_dicom_projections"
     try:
-        breast = BreastView(laterality=scan.facts.get("laterality"), view=scan.facts.get("view", "CC"))
+        who = identity or scan.identity or Identity.anonymous()
+        breast = BreastView(
+            laterality=scan.facts.get("laterality"),
+            view=scan.facts.get("view", "CC"),
+            implant=who.breast.implant,
+        )
         turn = stored_turn(breast)
         stored = _stored(scan, private=private)
         if not private:
-            _check_carried(scan.acquisition, turn, single_files=single_files)
+            _check_carried(scan, turn, single_files=single_files)
         files = _Files(
             scan=scan,
-            identity=identity or scan.identity or Identity.anonymous(),
+            identity=who,
             breast=breast,
             turn=turn,
             presentation=presentation,
@@ -188,7 +192,9 @@ class _Files:
 
     def _groups(self, view: int) -> Any:
         acquisition = self.scan.acquisition
-        return frame_groups(acquisition, view, self.turn, isocentre_of(acquisition))
+        return frame_groups(
+            acquisition, view, self.turn, isocentre_of(acquisition), self.scan.gantry_deg or 0.0
+        )
 
     def _new(self, sop_class: str, frames: NDArray[np.uint16]) -> Any:
         dataset = new_dataset(sop_class, "MG", self.identity, "projections")
@@ -238,7 +244,7 @@ def _check_folder(folder: Path, names: list[str]) -> None:
         )
 
 
-def _check_carried(acquisition: Acquisition, turn: Turn, *, single_files: bool) -> None:
+def _check_carried(scan: Scan, turn: Turn, *, single_files: bool) -> None:
     """Raise unless the attributes of the standard give the geometry back."""
     remedy = "Use private=True, which writes the vectors themselves."
     if single_files:
@@ -246,7 +252,7 @@ def _check_carried(acquisition: Acquisition, turn: Turn, *, single_files: bool) 
             f"expected the private block in files of one view, because mammography's attributes do not "
             f"place the isocentre; got private=False. {remedy}"
         )
-    off_mm = _off_mm(acquisition, turn)
+    off_mm = _off_mm(scan, turn)
     if off_mm > CARRIED_MM:
         raise GeometryError(
             f"expected a scan that the standard's attributes can carry: a detector that turns about y only, "
@@ -255,10 +261,13 @@ def _check_carried(acquisition: Acquisition, turn: Turn, *, single_files: bool) 
         )
 
 
-def _off_mm(acquisition: Acquisition, turn: Turn) -> float:
+def _off_mm(scan: Scan, turn: Turn) -> float:
     """Return how far the standard's attributes move a scan."""
+    acquisition, gantry_deg = scan.acquisition, scan.gantry_deg or 0.0
     isocentre_mm = isocentre_of(acquisition)
-    groups = [frame_groups(acquisition, view, turn, isocentre_mm) for view in range(acquisition.n_views)]
+    groups = [
+        frame_groups(acquisition, view, turn, isocentre_mm, gantry_deg) for view in range(acquisition.n_views)
+    ]
     dataset = item({"PerFrameFunctionalGroupsSequence": groups})
     views = [ViewAttributes(dataset, view) for view in range(acquisition.n_views)]
     shape, spacing_mm = turn.shape(acquisition.detector_shape), turn.shape(acquisition.pixel_spacing_mm)
