@@ -32,8 +32,8 @@ from duotomo.kernels.warp.rows import (
 
 STEPS = 3.0
 """About how long a voxel takes, in ns."""
-SHARE_OF_SUMS = 0.05
-"""Memory for partial sums of a lattice's gradient, as a share of the image."""
+SHARE_OF_SUMS, FREE_SUMS = 0.05, 2**20
+"""Memory for partial sums of a lattice's gradient: as a share of the image, or numbers that cost nothing."""
 
 _Args = tuple[NDArray[Any], NDArray[Any], NDArray[Any], bool, NDArray[Any], NDArray[Any]]
 
@@ -81,7 +81,7 @@ def pull_back(
     """Return the gradient of `<gather(volume), image>` in the matrices and in the coefficients, float64."""
     args = _arguments(point_map, image)
     n_sums = max(args[1].size if len(args[2]) else 1, 1)
-    n_chunks = min(image.shape[0], 16, max(1, int(SHARE_OF_SUMS * image.numel() / n_sums)))
+    n_chunks = min(image.shape[0], 16, max(1, int(max(SHARE_OF_SUMS * image.numel(), FREE_SUMS) / n_sums)))
     sums = np.zeros((n_chunks, n_sums))
     d_matrices = np.zeros((n_chunks, len(args[2]) + 1, 3, 4))
     fixed = np.array(point_map.fixed or (False,) * len(d_matrices[0]))

@@ -9,6 +9,7 @@ from numba import njit
 
 from duotomo.kernels.compiled import compiled
 from duotomo.kernels.inner import inner
+from duotomo.kernels.warp.cubes import add_to_cube
 from duotomo.kernels.warp.interpolation import read_slopes_row
 from duotomo.kernels.warp.rows import (
     apply_matrix,
@@ -212,12 +213,23 @@ def _add_row(sums, row, at, pull):
         for c in range(3):
             value = float(pull[c, x])
             start = offset + c * size + (i_z * n_y + i_y) * n_x + i_x
+            if taps == 4:
+                add_to_cube(
+                    sums, start, n_y * n_x, n_x, _times(w_z, value), _times(w_y, 1.0), _times(w_x, 1.0)
+                )
+                continue
             for i in range(taps):
                 for j in range(taps):
                     weight = w_z[i] * w_y[j] * value
                     a = np.uint64(start + (i * n_y + j) * n_x)
                     for k in range(taps):
                         sums[a + np.uint64(k)] += weight * w_x[k]
+
+
+@njit(inline="always")
+def _times(weights, value):
+    """Return four weights, times a value, in double precision."""
+    return weights[0] * value, weights[1] * value, weights[2] * value, weights[3] * value
 
 
 @njit(inline="always")

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from duotomo.kernels.inner import inner
+from duotomo.kernels.warp.cubes import read_cube_slopes
 from duotomo.kernels.warp.point_map import PAD
 
 
@@ -203,8 +204,12 @@ def displacement_jacobian(packed, row, z_at, y_at, x_at, jacobian):
     d_z, d_y, d_x = spline_slopes(t_z, taps), spline_slopes(t_y, taps), spline_slopes(t_x, taps)
     size = n_z * n_y * n_x
     for c in range(3):
-        along_z, along_y, along_x = kind(0), kind(0), kind(0)
         start = offset + c * size + (i_z * n_y + i_y) * n_x + i_x
+        if taps == 4:
+            slopes = read_cube_slopes(packed, start, n_y * n_x, n_x, w_z, w_y, w_x, d_z, d_y, d_x)
+            jacobian[c, 0], jacobian[c, 1], jacobian[c, 2] = slopes
+            continue
+        along_z, along_y, along_x = kind(0), kind(0), kind(0)
         for i in range(taps):
             for j in range(taps):
                 a = np.uint64(start + (i * n_y + j) * n_x)
