@@ -25,11 +25,15 @@ import torch
 
 from benchmarks.two_view_case import Truth, TwoViewCase
 from duotomo.methods import (
+    MotionUncertainty,
     Settings,
     Study,
+    fused,
+    in_moving,
     simultaneous,
     trust_of,
     two_view_settings,
+    uncertainty_of,
     with_tissue_behind,
     with_visits_alone,
 )
@@ -92,16 +96,33 @@ def missed_mm(motion: Motion, case: TwoViewCase) -> list[float]:
     return [round(float(mm), 3) for mm in np.linalg.norm(there - case.cc.landmarks_mm, axis=1)]
 
 
-def volume_error(volume: torch.Tensor, truth: Truth) -> float:
-    """Return the relative error over tissue that lies deep enough."""
+def volume_error(volume: torch.Tensor, truth: Truth, among: torch.Tensor | None = None) -> float | None:
+    """Return the relative error over deep tissue, or that among some voxels; none if there is none."""
     from scipy.ndimage import distance_transform_edt
 
+    # What lies behind the detector's edge has no truth.
+    seen = slice(-truth.grid.shape[1], None)
     deep = distance_transform_edt(truth.volume > 0.25 * truth.volume.max(), sampling=truth.grid.spacing_mm)
     inside = deep > DEEP_MM
-    # What lies behind the detector's edge has no truth.
-    seen = volume.cpu().double().numpy()[:, -truth.grid.shape[1] :]
-    wrong = seen[inside] - truth.volume[inside]
+    if among is not None:
+        inside &= among.cpu().numpy()[:, seen]
+    if not inside.any():
+        return None
+    wrong = volume.cpu().double().numpy()[:, seen][inside] - truth.volume[inside]
     return float(math.sqrt((wrong**2).sum() / (truth.volume[inside] ** 2).sum()))
+
+
+def found_again(known: MotionUncertainty, case: TwoViewCase) -> Rows:
+    """Return how often the ellipsoids about craniocaudal landmarks hold them in the oblique view."""
+    there = in_moving(known, torch.from_numpy(case.cc.landmarks_mm))
+    told = there.is_known
+    held = there.holds(torch.from_numpy(case.mlo.landmarks_mm))[told]
+    return {
+        "reason": known.reason,
+        "told": int(told.sum()),
+        "held": int(held.sum()),
+        "search_ml": [round(float(mm3) / 1000, 4) for mm3 in there.volume_mm3[told]],
+    }
 
 
 def solved(case: TwoViewCase, method: str, n_steps: int) -> Rows:
@@ -111,12 +132,16 @@ def solved(case: TwoViewCase, method: str, n_steps: int) -> Rows:
     settings = METHODS[method](case, n_steps)
     study: Study = case.study
     result = with_visits_alone(study, settings, simultaneous(study, settings))
+    result = replace(result, uncertainties=uncertainty_of(study, settings, result))
     seconds = {"seconds": time.perf_counter() - began, "processor_seconds": time.process_time() - used}
     trust = trust_of(study, settings, result)
     (motion,) = result.motions
     alone = result.others.get(REFERENCE)
     physical: dict[str, Any] = dict(motion.physical())
     modes = physical.get("modes", {})
+    fusion = None
+    if alone is not None:
+        fusion = fused(result, study.grid_of(study.visits[1]), trusted=trust.trusted)
     return {
         "status": result.status.value,
         "trusted": trust.trusted,
@@ -127,6 +152,14 @@ def solved(case: TwoViewCase, method: str, n_steps: int) -> Rows:
         "modes": {name: float(value) for name, value in modes.items()},
         "volume_error": volume_error(result.volume, case.cc),
         "volume_error_alone": None if alone is None else volume_error(alone, case.cc),
+        "ellipsoids": found_again(result.uncertainties[0], case),
+        "fused": fusion
+        and {
+            "share": fusion.share,
+            "reason": fusion.reason,
+            "error": volume_error(result.volume, case.cc, fusion.from_both),
+            "error_alone": volume_error(alone, case.cc, fusion.from_both),
+        },
     }
 
 

@@ -38,7 +38,7 @@ def failing_after(n_calls: int, monkeypatch: pytest.MonkeyPatch, owner: Any, nam
 
 def test_the_last_good_volume_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     of, settings = study(MOTION), Settings(stages=stages(None, n_steps=30))
-    failing_after(9, monkeypatch, VolumePart, "value_and_gradient")
+    failing_after(9, monkeypatch, VolumePart, "evaluate")
     kept = Memory()
     result = known_motion(of, settings, [MOTION], checkpoint=kept)
     assert result.status is Status.DIVERGED
@@ -57,7 +57,7 @@ def test_the_last_good_volume_is_returned(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_coupled(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing_after(7, monkeypatch, JointMisfit, "value_and_gradient")
+    failing_after(7, monkeypatch, JointMisfit, "evaluate")
     result = simultaneous(study(MOTION), short())
     assert result.status is Status.DIVERGED
     assert bool(result.volume.isfinite().all() and result.volume.any())
@@ -86,9 +86,7 @@ def test_a_motion_that_leaves_the_volume(monkeypatch: pytest.MonkeyPatch) -> Non
         simultaneous(study(MOTION), short())
 
 
-@pytest.mark.parametrize(
-    ("owner", "name"), [(VolumePart, "value_and_gradient"), (ParamsPart, "normal_equations")]
-)
+@pytest.mark.parametrize(("owner", "name"), [(VolumePart, "evaluate"), (ParamsPart, "normal_equations")])
 def test_alternating(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(stages=stages("translation", "rigid", n_steps=4), solver=Alternating(block=2))
     n_calls = 25 if owner is VolumePart else 3
@@ -100,7 +98,7 @@ def test_alternating(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_at_the_very_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing_after(0, monkeypatch, VolumePart, "value_and_gradient")
+    failing_after(0, monkeypatch, VolumePart, "evaluate")
     for method in (simultaneous, sequential, iterative):
         result = method(study(MOTION), short())
         assert result.status is Status.DIVERGED
@@ -113,7 +111,7 @@ def test_at_the_very_start(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("n_calls", [4, 12, 25, 33, 40])
 def test_sequential(n_calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it happens, what there is lies on the grids that are named, with a motion for each visit."""
-    failing_after(n_calls, monkeypatch, VolumePart, "value_and_gradient")
+    failing_after(n_calls, monkeypatch, VolumePart, "evaluate")
     kept = Memory()
     of, settings = study(MOTION, shifted(1.0, 0.0, 0.0)), short()
     result = sequential(of, settings, checkpoint=kept)
@@ -130,7 +128,7 @@ def test_sequential(n_calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("n_calls", [4, 12, 25])
 def test_iterative(n_calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing_after(n_calls, monkeypatch, VolumePart, "value_and_gradient")
+    failing_after(n_calls, monkeypatch, VolumePart, "evaluate")
     kept = Memory()
     result = iterative(study(MOTION), short(), volume_steps=3, checkpoint=kept)
     assert result.status is Status.DIVERGED
@@ -161,7 +159,7 @@ def test_a_volume_that_stays_empty_has_no_motion(monkeypatch: pytest.MonkeyPatch
     def flat(self: VolumePart, x: torch.Tensor) -> tuple[float, torch.Tensor]:
         return 1.0, torch.zeros_like(x)
 
-    monkeypatch.setattr(VolumePart, "value_and_gradient", flat)
+    monkeypatch.setattr(VolumePart, "evaluate", flat)
     stage = Stage(coarsen=(2, 2, 2), model=Rigid, n_steps=3)
     result = simultaneous(study(MOTION), Settings(stages=(stage,)))
     assert result.status is Status.DIVERGED

@@ -145,7 +145,7 @@ class Correspondence:
         >>> Correspondence(places_mm=place, covariance_mm2=none, level=0.9).words()
         ['x 1.0, y 20.0, z 30.5 mm, how surely is not known']
         >>> Correspondence(places_mm=place, covariance_mm2=torch.eye(3)[None], level=0.9).words()
-        ['x 1.0, y 20.0, z 30.5 mm, within 2.5 x 2.5 x 2.5 mm at 90 %']
+        ['x 1.0, y 20.0, z 30.5 mm, within 2.6 x 2.6 x 2.6 mm at 90 %']
         """
         rows = zip(
             self.places_mm.reshape(-1, 3).tolist(),
