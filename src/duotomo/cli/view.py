@@ -33,12 +33,17 @@ def view(
     for note in notes_of(read_index("view", folder)):
         talk.progress(f"Note: {note}")
     talk.progress("Making the page")
-    with serving(PageServer(page_of(folder), port=port)) as server, doorway(server.url) as door:
+    page = page_of(folder)
+    # Before the address is said: whoever reads it may press Ctrl-C at once.
+    with (
+        until_interrupted() as wait,
+        serving(PageServer(page, port=port)) as server,
+        doorway(server.url) as door,
+    ):
         # Without the address the command is of no use, so --quiet leaves it.
         typer.echo(server.url)
         talk.progress("Ctrl-C stops it")
-        with until_interrupted() as wait:
-            if browser:
-                webbrowser.open(door.as_uri())
-            wait()
+        if browser:
+            webbrowser.open(door.as_uri())
+        wait()
         talk.progress("Stopped")
