@@ -150,6 +150,17 @@ def test_what_two_views_lack_is_named_before_anything_is_computed(
         assert said in " ".join((info.out + info.err).split())
 
 
+@pytest.mark.parametrize("words", [("--transform", "recompression"), ("--roll", 45)])
+def test_three_views_are_too_many(words: tuple[object, ...], tmp_path: Path) -> None:
+    files = write_views(tmp_path)
+    ran = duotomo(
+        *("joint", *files, files[1], *QUICK, "--allow-same-scan", *words, "--out", tmp_path / "out")
+    )
+    assert ran.code == 2
+    assert "expected two visits, one for each view; got 3. Take the views two by two." in ran.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_views_that_differ_are_still_refused_where_another_model_is_asked_for(tmp_path: Path) -> None:
     ran = joint(tmp_path, "--transform", "affine")
     assert ran.code == 2
