@@ -10,6 +10,7 @@ import torch
 from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
+from duotomo.methods.level import coarsening
 from duotomo.methods.motion_uncertainty import MotionUncertainty, level_of, quantile
 from duotomo.transforms import invert_points
 
@@ -255,8 +256,7 @@ def covariance_map_mm2(uncertainty: MotionUncertainty, grid: VolumeGrid) -> tupl
     coarse : VolumeGrid
         Its grid, whose voxels are about 8 mm wide: covariances vary slowly.
     """
-    z, y, x = (max(1, round(APART_MM / mm)) for mm in grid.spacing_mm)
-    coarse = grid.coarsen((z, y, x))
+    coarse = grid.coarsen(coarsening(grid, APART_MM))
     points = torch.from_numpy(voxel_centers_mm(coarse)).double()
     return known_covariance_mm2(uncertainty, points), coarse
 

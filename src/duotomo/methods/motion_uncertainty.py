@@ -11,6 +11,7 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
 from duotomo.methods.least_determined import LeastDetermined, named_components
+from duotomo.methods.level import coarsening, interpolated
 from duotomo.methods.motion_prior import MotionPrior
 from duotomo.methods.structure import Structure
 from duotomo.transforms import Motion
@@ -288,18 +289,15 @@ class MotionUncertainty:
         torch.Tensor
             (xyz, z, y, x), in mm, float32; NaN where the motion is not determined.
         """
-        z, y, x = (max(1, round(MAP_MM / mm)) for mm in grid.spacing_mm)
-        coarse = grid.coarsen((z, y, x))
+        factors = coarsening(grid, MAP_MM)
+        coarse = grid.coarsen(factors)
         points = _centers_mm(coarse)
         along = self.along(points)
         variances = self.covariance_mm2(points, along=along).diagonal(dim1=-2, dim2=-1)
         field_mm = variances.sqrt().T.reshape(3, *coarse.shape).float()
-        result = torch.nn.functional.interpolate(field_mm[None], size=grid.shape, mode="trilinear")[0]
-        seen = self._is_learnt(points, along).reshape(coarse.shape)
-        seen = torch.nn.functional.interpolate(
-            seen[None, None].float(), size=grid.shape, mode="nearest-exact"
-        )
-        seen = seen[0, 0] > 0
+        result = interpolated(field_mm, factors, grid.shape)
+        seen = self._is_learnt(points, along).reshape(1, *coarse.shape).float()
+        seen = interpolated(seen, factors, grid.shape, mode="nearest-exact")[0] > 0
         if self.structure is not None:
             seen &= self.structure.at(_centers_mm(grid)).reshape(grid.shape) > SEEN
         return torch.where(seen, result, math.nan)
