@@ -20,6 +20,9 @@ FOUND_MM = 0.1
 LEVEL = 0.9
 """Probability of an ellipsoid, unless another one is asked for."""
 
+FLAT_MM = 1e-6
+"""Least standard deviation of a place along any axis: without one, an ellipsoid would not hold its middle."""
+
 APART_MM = 8.0
 """Distance of the points of a map of covariances, about."""
 
@@ -125,11 +128,10 @@ class Correspondence:
     def _squared(places: torch.Tensor, covariance: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
         """Return squared distances in units of the covariance."""
         known = covariance.isfinite().all(dim=-1).all(dim=-1)[..., None, None]
-        inverse = torch.linalg.pinv(
-            torch.where(known, covariance, torch.eye(3, dtype=torch.float64)), hermitian=True
-        )
-        missed = (points - places)[..., None]
-        squared: torch.Tensor = (missed * (inverse @ missed)).sum(dim=(-2, -1))
+        values, vectors = torch.linalg.eigh(torch.where(known, covariance, 0.0))
+        along = ((points - places)[..., None, :] @ vectors)[..., 0, :]
+        # A flat ellipsoid holds nothing beside its plane.
+        squared: torch.Tensor = (along.square() / values.clamp(min=FLAT_MM**2)).sum(dim=-1)
         return squared
 
     def words(self) -> list[str]:
