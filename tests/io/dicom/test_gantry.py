@@ -67,7 +67,7 @@ def test_what_a_header_lacks_or_contradicts_is_named(
 
 
 @pytest.mark.parametrize("private", [True, False])
-@pytest.mark.parametrize("gantry_deg", [0.0, -47.5, 90.0, 135.0])
+@pytest.mark.parametrize("gantry_deg", [0.0, -47.5, 90.0, 135.0, -172.5, 180.0])
 @pytest.mark.parametrize("acquisition", [STAYS, TILTS])
 def test_a_scan_from_a_turned_gantry_is_that_of_an_upright_one(
     tmp_path: Path, private: bool, gantry_deg: float, acquisition: Any

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.geometry import Acquisition
-from duotomo.io.dicom.gantry import support_deg
+from duotomo.io.dicom.gantry import apart_deg, support_deg
 from duotomo.io.dicom.header import ViewAttributes, missing, title
 from duotomo.io.dicom.orientation import Turn
 from duotomo.io.paths import FileError
@@ -59,7 +59,7 @@ def isocentre_geometry(
         # Rows of the support's axes: what they multiply is seen from the support.
         vectors.append([detector_axes(math.radians(support)) @ one if support else one for one in placed])
         turns.add(turn)
-        tilts.append(abs(tilt - support))
+        tilts.append(abs(apart_deg(tilt, support)))
     if len(turns) > 1:
         raise FileError(
             f"expected {title('DetectorActiveAreaOrientation')} alike in all views; got {len(turns)} "
@@ -111,7 +111,7 @@ def _source(view: ViewAttributes, number: int, support: float) -> Floats:
     (primary,), (secondary,), (distance,) = (
         view.need(keyword, 1, _OPTION) for keyword in (*_SOURCE, "DistanceSourceToIsocenter")
     )
-    if max(abs(primary - support), abs(secondary)) >= 90 or distance <= 0:
+    if max(abs(apart_deg(primary, support)), abs(secondary)) >= 90 or distance <= 0:
         raise FileError(
             f"expected {title(_SOURCE[0])} and {title(_SOURCE[1])} below 90 degrees of the support, and "
             f"{title('DistanceSourceToIsocenter')} above zero; got {primary}, {secondary} and {distance} in "
