@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -12,16 +12,11 @@ from numpy.typing import NDArray
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import world_to_voxel
 from duotomo.io import SavedUncertainty
-from duotomo.methods.correspondence import through
+from duotomo.io.uncertainty_files import LOWER
+from duotomo.methods.correspondence import LEVEL, through
 from duotomo.methods.motion_uncertainty import quantile
 from duotomo.report.page_deformation import MOST_POINTS, PageDeformation, Point, lattice_over
 from duotomo.transforms import Motion
-
-LEVEL = 0.9
-"""Probability with which an ellipsoid of a page holds the place."""
-
-LOWER = np.tril_indices(3)
-"""Rows and columns of what a page has of a symmetric matrix: xx, yx, yy, zx, zy, zz."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,9 +24,9 @@ class PageOwnFrame:
     """Where a moving visit's points lie in the reference, on a lattice that spans its own grid's box.
 
     shape, spacing_mm, first_mm: of the lattice, xyz. there: (3, z, y, x), float32: `T(x)` in mm, xyz.
-    covariance_there: (6, z, y, x): that of T(x), times the squared radius of an ellipsoid of `LEVEL`; NaN
-    where the data do not determine it. covariance_back: the same of `T^-1(r)`, on the lattice of the page's
-    deformation. Both are None where nothing is known of how sure the motion is.
+    covariance_there: (6, z, y, x), xx, yx, yy, zx, zy, zz: that of T(x), times the squared radius of an
+    ellipsoid of `LEVEL`; NaN where the data do not determine it. covariance_back: the same of `T^-1(r)`, on
+    the lattice of the page's deformation. Both are None where nothing is known of how sure the motion is.
     """
 
     shape: tuple[int, int, int]
@@ -58,17 +53,16 @@ def page_own_frame(
     """
     points, shape, spacing_mm, first_mm = lattice_over(own, MOST_POINTS)
     there = motion.points(points).detach().T.reshape(3, *shape[::-1]).float().numpy()
-    lattice = {"shape": shape, "spacing_mm": spacing_mm, "first_mm": first_mm}
+    found = PageOwnFrame(shape=shape, spacing_mm=spacing_mm, first_mm=first_mm, there=there)
     if known is None or known.covariance_mm2 is None or known.coarse is None:
-        return PageOwnFrame(**lattice, there=there)  # type: ignore[arg-type]
+        return found
     before = torch.from_numpy(deformation.fields[:3].reshape(3, -1).T.astype(np.float64))
     lost = before.isnan().any(dim=1)
     at = before.nan_to_num(nan=0.0)
     back = through(_nearest(known.covariance_mm2, known.coarse, at), motion.jacobian(at).detach())
     back[lost] = torch.nan
-    return PageOwnFrame(
-        **lattice,  # type: ignore[arg-type]
-        there=there,
+    return replace(
+        found,
         covariance_there=_scaled(_nearest(known.covariance_mm2, known.coarse, points), shape),
         covariance_back=_scaled(back, deformation.shape),
     )
