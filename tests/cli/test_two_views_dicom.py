@@ -212,17 +212,6 @@ def test_a_whole_breast_passes_that_check(tmp_path: Path) -> None:
     assert [one["passed"] for one in checks if one["name"] == "breast within the detector"] == [True, True]
 
 
-def test_pixels_without_weight_are_no_edge() -> None:
-    from duotomo.methods.cut_off import cut_off
-
-    visit = tiny_study().reference
-    bright = replace(visit, projections=torch.ones_like(visit.projections))
-    assert not cut_off(1, bright).passed
-    weights = torch.ones_like(visit.projections)
-    weights[:, -1], weights[:, :, 0], weights[:, :, -1] = 0, 0, 0
-    assert cut_off(1, replace(bright, weights=weights)).passed
-
-
 def test_a_trusted_pair_of_views_has_ellipsoids_and_a_fused_volume(tmp_path: Path) -> None:
     words = ("--transform", "recompression", "--steps", 400, "--quiet", "--voxel", "6,6,6", "--uncertainty")
     ran = duotomo("joint", *write_views(tmp_path), *words, "--out", tmp_path / "out")
