@@ -167,6 +167,16 @@ def test_views_that_differ_are_still_refused_where_another_model_is_asked_for(tm
     assert "got different views" in ran.err
 
 
+@pytest.mark.parametrize("command", [("change",), ("joint", "--change")])
+def test_views_that_differ_are_still_refused_where_changes_are_asked_for(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    ran = duotomo(*command, *write_views(tmp_path), *QUICK, "--out", tmp_path / "out")
+    assert ran.code == 2
+    assert "got different views" in ran.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_views_without_a_view_need_a_roll(tmp_path: Path) -> None:
     ran = joint(tmp_path, "--transform", "recompression", facts=("laterality",), change=without_view)
     assert ran.code == 2
