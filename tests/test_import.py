@@ -101,7 +101,7 @@ print(facts["kind"], facts["n_views"], [name for name in {HEAVY} if name in sys.
 
 
 @pytest.mark.parametrize("models", [("translation", "affine"), ("affine", "bspline:5,5,5")])
-def test_a_joint_run_loads_no_compiler_of_pytorch(models: tuple[str, str]) -> None:
+def test_estimating_a_motion_loads_no_compiler_of_pytorch(models: tuple[str, str]) -> None:
     """The compiler takes a second and more, and a hundred megabytes."""
     code = f"""
 import sys
