@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from duotomo.errors import ShapeError
+from duotomo.errors import DuotomoError, ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import MotionUncertainty, in_moving, in_reference, matches
 from duotomo.methods.correspondence import through
@@ -154,6 +154,12 @@ def test_a_point_that_nothing_leads_to_has_no_place() -> None:
 def test_points_have_three_coordinates(ask: object) -> None:
     with pytest.raises(ShapeError, match=r"in_(reference|moving): expected xyz_mm"):
         ask(moved(Affine(GRID)), torch.zeros(4, 2))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 90.0, math.nan])
+def test_a_level_is_a_probability(level: float) -> None:
+    with pytest.raises(DuotomoError, match="expected a level between 0 and 1; got"):
+        matches(moved(Affine(GRID)), POINTS, POINTS, level=level)
 
 
 def test_levels_are_those_of_the_ellipsoids() -> None:

@@ -42,11 +42,19 @@ class Correspondence:
         Of the places, (..., xyz, xyz), in mm^2.
     level : float
         Probability with which an ellipsoid holds the true place.
+
+    Raises
+    ------
+    DuotomoError
+        If the level does not lie between 0 and 1.
     """
 
     places_mm: torch.Tensor
     covariance_mm2: torch.Tensor = field(repr=False)
     level: float
+
+    def __post_init__(self) -> None:
+        quantile(self.level)  # Raises where it is no probability.
 
     @property
     def is_known(self) -> torch.Tensor:
