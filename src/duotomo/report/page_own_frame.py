@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,12 +9,11 @@ import torch
 from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
-from duotomo.geometry.frame import world_to_voxel
 from duotomo.io import SavedUncertainty
 from duotomo.io.uncertainty_files import LOWER
 from duotomo.methods.correspondence import LEVEL, through
 from duotomo.methods.motion_uncertainty import quantile
-from duotomo.report.page_deformation import MOST_POINTS, PageDeformation, Point, lattice_over
+from duotomo.report.page_deformation import MOST_POINTS, PageDeformation, Point, lattice_over, nearest
 from duotomo.transforms import Motion
 
 
@@ -56,28 +54,16 @@ def page_own_frame(
     found = PageOwnFrame(shape=shape, spacing_mm=spacing_mm, first_mm=first_mm, there=there)
     if known is None or known.covariance_mm2 is None or known.coarse is None:
         return found
-    before = torch.from_numpy(deformation.fields[:3].reshape(3, -1).T.astype(np.float64))
+    before = deformation.before_mm
     lost = before.isnan().any(dim=1)
     at = before.nan_to_num(nan=0.0)
-    back = through(_nearest(known.covariance_mm2, known.coarse, at), motion.jacobian(at).detach())
+    back = through(nearest(known.covariance_mm2, known.coarse, at), motion.jacobian(at).detach())
     back[lost] = torch.nan
     return replace(
         found,
-        covariance_there=_scaled(_nearest(known.covariance_mm2, known.coarse, points), shape),
+        covariance_there=_scaled(nearest(known.covariance_mm2, known.coarse, points), shape),
         covariance_back=_scaled(back, deformation.shape),
     )
-
-
-def packed_floats(fields: NDArray[np.float32]) -> bytes:
-    """Return fields, little-endian, compressed."""
-    return gzip.compress(fields.astype("<f4").tobytes(), mtime=0)
-
-
-def _nearest(values: torch.Tensor, grid: VolumeGrid, points: torch.Tensor) -> torch.Tensor:
-    """Return of a map, (z, y, x, ...), what is nearest to points, (point, xyz)."""
-    index = np.rint(world_to_voxel(grid, points.numpy()))
-    z, y, x = np.clip(index, 0, np.array(grid.shape) - 1).astype(np.int64).T
-    return values[z, y, x].clone()
 
 
 def _scaled(covariance: torch.Tensor, shape: tuple[int, int, int]) -> NDArray[np.float32]:
