@@ -12,7 +12,7 @@ from duotomo.errors import DuotomoError, ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import MotionUncertainty, in_moving, in_reference, matches
 from duotomo.methods.correspondence import through
-from duotomo.methods.motion_uncertainty import quantile
+from duotomo.methods.error_levels import quantile
 from duotomo.methods.structure import Structure
 from duotomo.transforms import (
     Affine,

@@ -10,8 +10,9 @@ import torch
 from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
+from duotomo.methods.error_levels import level_within, quantile
 from duotomo.methods.level import coarsening
-from duotomo.methods.motion_uncertainty import MotionUncertainty, level_of, quantile
+from duotomo.methods.motion_uncertainty import MotionUncertainty
 from duotomo.transforms import invert_points
 
 FOUND_MM = 0.1
@@ -130,7 +131,7 @@ class Correspondence:
         places, covariance = self.places_mm.reshape(-1, 1, 3), self.covariance_mm2.reshape(-1, 1, 3, 3)
         squared = self._squared(places, covariance, xyz_mm.double()[None])
         known = self.is_known.reshape(-1, 1)
-        return torch.where(known, level_of(squared), math.nan)
+        return torch.where(known, level_within(squared), math.nan)
 
     @staticmethod
     def _squared(places: torch.Tensor, covariance: torch.Tensor, points: torch.Tensor) -> torch.Tensor:

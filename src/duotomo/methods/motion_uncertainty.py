@@ -10,17 +10,13 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
+from duotomo.methods.error_levels import quantile
 from duotomo.methods.least_determined import LeastDetermined, named_components
 from duotomo.methods.level import coarsening, interpolated
 from duotomo.methods.motion_prior import MotionPrior
 from duotomo.methods.structure import Structure
 from duotomo.transforms import Motion
 from duotomo.transforms.lattice_transform import LatticeTransform
-
-FREEDOM = 5.0
-"""Degrees of freedom: blocks of residuals estimate variances, and some breasts are worse than others.
-
-Fitted on development women, as the scales of `uncertainty_of` are."""
 
 DETERMINED = 0.5
 """Share of the prior's variance below which the data determine a displacement."""
@@ -371,27 +367,6 @@ def _points(xyz_mm: torch.Tensor) -> torch.Tensor:
 def _centers_mm(grid: VolumeGrid) -> torch.Tensor:
     """Return the centres of all voxels, (voxel, xyz)."""
     return torch.from_numpy(voxel_centers_mm(grid)).reshape(-1, 3)
-
-
-def quantile(level: float) -> float:
-    """Return the squared radius, in units of the covariance, that holds a share of three-dimensional errors.
-
-    They are taken to follow Student's distribution, whose covariance is that which is given: its tails are
-    heavier than a normal distribution's, because variances are estimated too.
-    """
-    if not 0 < level < 1:
-        raise DuotomoError(f"ellipsoids: expected a level between 0 and 1; got {level}. Use 0.68 or 0.95.")
-    from scipy.stats import f as f_distribution  # Takes longer to import than all else.
-
-    return float(3 * f_distribution.ppf(level, 3, FREEDOM)) * (FREEDOM - 2) / FREEDOM
-
-
-def level_of(squared: torch.Tensor) -> torch.Tensor:
-    """Return the levels whose `quantile` squared radii are, in units of the covariance."""
-    from scipy.stats import f as f_distribution
-
-    scaled = squared.double().numpy() / 3 * FREEDOM / (FREEDOM - 2)
-    return torch.from_numpy(f_distribution.cdf(scaled, 3, FREEDOM))
 
 
 def _positive(matrices: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ from duotomo.geometry import VolumeGrid
 from duotomo.io import SavedUncertainty
 from duotomo.io.uncertainty_files import LOWER
 from duotomo.methods.correspondence import LEVEL, through
-from duotomo.methods.motion_uncertainty import quantile
+from duotomo.methods.error_levels import quantile
 from duotomo.report.page_deformation import MOST_POINTS, PageDeformation, Point, lattice_over, nearest
 from duotomo.transforms import Motion
 
