@@ -117,6 +117,18 @@ def test_counter_clockwise_is_towards_the_left_and_a_damaged_angle_is_none(tmp_p
     assert read_scan(changed(tmp_path / "b.dcm", damaged)).gantry_deg is None
 
 
+def test_a_support_that_is_turned_by_itself_is_refused(tmp_path: Path) -> None:
+    def turned(dataset: Any) -> None:
+        for frame in range(len(dataset.PerFrameFunctionalGroupsSequence)):
+            placed = group(dataset, "IsocenterReferenceSystemSequence", frame)
+            placed.BreastSupportIsocenterPrimaryAngle = 45.0
+
+    # Nobody can say which of both is meant: source and detector in the room, or in a frame that turns.
+    path = changed(tmp_path / "scan.dcm", turned, counts(laterality="L", view="MLO"))
+    with pytest.raises(FileError, match=r"on the breast support; got .* 45 degrees or more from .* of 45"):
+        read_scan(path)
+
+
 def test_angles_of_the_gantry_are_not_taken_for_those_of_the_tube(tmp_path: Path) -> None:
     def oblique(dataset: Any) -> None:
         without_isocentre(dataset)

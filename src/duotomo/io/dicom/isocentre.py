@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.geometry import Acquisition
-from duotomo.io.dicom.gantry import apart_deg, support_deg
+from duotomo.io.dicom.gantry import SWING_DEG, apart_deg, support_deg
 from duotomo.io.dicom.header import ViewAttributes, missing, title
 from duotomo.io.dicom.orientation import Turn
 from duotomo.io.paths import FileError
@@ -64,6 +64,12 @@ def isocentre_geometry(
         raise FileError(
             f"expected {title('DetectorActiveAreaOrientation')} alike in all views; got {len(turns)} "
             f"different ones. Give `geometry`."
+        )
+    if support and min(tilts) > SWING_DEG:
+        raise FileError(
+            f"expected a detector that lies on the breast support; got "
+            f"{title('DetectorIsocenterPrimaryAngle')} {min(tilts):.4g} degrees or more from "
+            f"{title('BreastSupportIsocenterPrimaryAngle')} of {support:g}. Give {_OPTION}."
         )
     turn = turns.pop()
     sources, centers, u_axes, v_axes = (np.array(column) for column in zip(*vectors, strict=True))
