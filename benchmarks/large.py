@@ -143,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         elif options.look == "profile":
             look = StageProfile(options.device, first_stage=options.first_stage)
             simultaneous(posed.study, settings, on_step=look)
+            look.end()
             for cost in look.costs:
                 print("\n".join(cost.lines()), flush=True)
 

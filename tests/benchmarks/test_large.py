@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 
 import pytest
 import torch
@@ -49,10 +50,13 @@ def step(number: int, stage: int) -> Step:
 
 
 def test_stages_that_are_short_or_early_are_left_out() -> None:
-    look = StageProfile("cpu", first_stage=1, skip=2, n_steps=2)
-    for stage, n_steps in ((0, 20), (1, 5), (2, 9)):
+    look, before = StageProfile("cpu", first_stage=1, skip=2, n_steps=2), list(warnings.filters)
+    # The last stage ends while its waits are told.
+    for stage, n_steps in ((0, 20), (1, 5), (2, 9), (3, 6)):
         for number in range(n_steps):
             look(step(number, stage))
             torch.ones(3).sum()
+    look.end()
+    assert list(warnings.filters) == before
     assert [cost.stage for cost in look.costs] == ["2 model 2"]
     assert look.costs[0].n_kernels == look.costs[0].n_waits == 0
