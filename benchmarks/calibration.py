@@ -25,7 +25,7 @@ import torch
 
 from benchmarks.robust_cases import SPLITS, RobustCase
 from duotomo.methods import Settings, simultaneous, uncertainty_of
-from duotomo.methods.motion_uncertainty import quantile
+from duotomo.methods.error_levels import quantile
 
 Rows = dict[str, Any]
 LEVELS = (0.6827, 0.95)

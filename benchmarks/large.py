@@ -82,18 +82,23 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
 
 @contextmanager
 def timed(device: str) -> Iterator[dict[str, float]]:
-    """Time every call of the parts, one after the other, while the context lasts."""
-    seconds = dict.fromkeys(PARTS, 0.0)
+    """Time every call of the parts while the context lasts; calls within one are part of it."""
+    seconds, within = dict.fromkeys(PARTS, 0.0), False
     kept = [(owner, name, getattr(owner, name)) for parts in PARTS.values() for owner, name in parts]
 
     def watched(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
+            nonlocal within
+            if within:
+                return function(*args, **options)
             wait(device)
-            began = time.perf_counter()
-            result = function(*args, **options)
-            wait(device)
-            seconds[part] += time.perf_counter() - began
-            return result
+            began, within = time.perf_counter(), True
+            try:
+                return function(*args, **options)
+            finally:
+                wait(device)
+                seconds[part] += time.perf_counter() - began
+                within = False
 
         return call
 
@@ -138,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         elif options.look == "profile":
             look = StageProfile(options.device, first_stage=options.first_stage)
             simultaneous(posed.study, settings, on_step=look)
+            look.end()
             for cost in look.costs:
                 print("\n".join(cost.lines()), flush=True)
 

@@ -48,7 +48,7 @@ class StageCost:
 
 
 class StageProfile:
-    """Looks at some steps of every stage from one on; pass it as `on_step`.
+    """Looks at some steps of every stage from one on; pass it as `on_step`, and end it after the run.
 
     They are looked at three times, one after the other: with a clock, with PyTorch's profiler, and with a
     warning for every wait. A stage that ends before is left out.
@@ -71,7 +71,7 @@ class StageProfile:
     def __call__(self, step: Step) -> None:
         stage = f"{step.stage} {step.what}"
         if stage != self._stage:
-            self._give_up()
+            self.end()
             self._stage, self._count = stage, 0
         at, n = self._count - self._skip, self._n
         self._count += 1
@@ -118,7 +118,8 @@ class StageProfile:
             ),
         )
 
-    def _give_up(self) -> None:
+    def end(self) -> None:
+        """Look no more at the stage that has begun, and leave warnings and waits as they were."""
         if self._profiler is not None:
             self._profiler.__exit__(None, None, None)
             self._profiler = None

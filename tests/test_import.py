@@ -98,3 +98,18 @@ facts = describe("{tmp_path}/scan.npy")
 print(facts["kind"], facts["n_views"], [name for name in {HEAVY} if name in sys.modules])
 """
     assert run(code) == "scan 11 []"
+
+
+@pytest.mark.parametrize("models", [("translation", "affine"), ("affine", "bspline:5,5,5")])
+def test_estimating_a_motion_loads_no_compiler_of_pytorch(models: tuple[str, str]) -> None:
+    """The compiler takes a second and more, and a hundred megabytes."""
+    code = f"""
+import sys
+from duotomo.methods import Settings, simultaneous
+from tests.cases.studies import shifted, study
+from tests.methods.runs import stages
+
+simultaneous(study(shifted(1.0, 0.0, 0.0)), Settings(stages=stages(*{models}, n_steps=4)))
+print("torch._dynamo" in sys.modules)
+"""
+    assert run(code) == "False"

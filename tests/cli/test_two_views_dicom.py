@@ -40,6 +40,7 @@ def without_elements(monkeypatch: pytest.MonkeyPatch) -> None:
 def write_views(
     folder: Path,
     *,
+    first_side: str = "R",
     side: str = "R",
     gantry_deg: float | None = 45.0,
     thickness_mm: float | None = THICKNESS_MM,
@@ -50,7 +51,10 @@ def write_views(
 ) -> list[Path]:
     """Write a CC and an MLO of one patient; in the second file something may be missing, or another."""
     paths = [folder / "cc.dcm", folder / "mlo.dcm"]
-    seen = [({"laterality": "R", "view": "CC"}, 0.0), ({"laterality": side, "view": "MLO"}, gantry_deg)]
+    seen = [
+        ({"laterality": first_side, "view": "CC"}, 0.0),
+        ({"laterality": side, "view": "MLO"}, gantry_deg),
+    ]
     whose = [patient(), patient(**other)]
     for path, visit, (said, angle), who in zip(paths, tiny_study().visits, seen, whose, strict=True):
         scan = Scan(
@@ -77,9 +81,9 @@ def result(folder: Path) -> Any:
     return json.loads((folder / "out" / "result.json").read_text())
 
 
-@pytest.mark.parametrize(("side", "roll_deg"), [("R", 45.0), ("R", 52.5)])
+@pytest.mark.parametrize(("side", "roll_deg"), [("R", 45.0), ("L", -52.5)])
 def test_the_roll_is_that_of_the_headers(side: str, roll_deg: float, tmp_path: Path) -> None:
-    ran = joint(tmp_path, side=side, gantry_deg=-roll_deg, thickness_mm=47.0)
+    ran = joint(tmp_path, first_side=side, side=side, gantry_deg=-roll_deg, thickness_mm=47.0)
     assert ran.code == NOT_TRUSTED, ran.err
     index = result(tmp_path)
     first = index["settings"]["settings"]["stages"][0]["model"]
@@ -150,10 +154,31 @@ def test_what_two_views_lack_is_named_before_anything_is_computed(
         assert said in " ".join((info.out + info.err).split())
 
 
+@pytest.mark.parametrize("words", [("--transform", "recompression"), ("--roll", 45)])
+def test_three_views_are_too_many(words: tuple[object, ...], tmp_path: Path) -> None:
+    files = write_views(tmp_path)
+    ran = duotomo(
+        *("joint", *files, files[1], *QUICK, "--allow-same-scan", *words, "--out", tmp_path / "out")
+    )
+    assert ran.code == 2
+    assert "expected two visits, one for each view; got 3. Take the views two by two." in ran.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_views_that_differ_are_still_refused_where_another_model_is_asked_for(tmp_path: Path) -> None:
     ran = joint(tmp_path, "--transform", "affine")
     assert ran.code == 2
     assert "got different views" in ran.err
+
+
+@pytest.mark.parametrize("command", [("change",), ("joint", "--change")])
+def test_views_that_differ_are_still_refused_where_changes_are_asked_for(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    ran = duotomo(*command, *write_views(tmp_path), *QUICK, "--out", tmp_path / "out")
+    assert ran.code == 2
+    assert "got different views" in ran.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_views_without_a_view_need_a_roll(tmp_path: Path) -> None:
@@ -199,17 +224,6 @@ def test_a_whole_breast_passes_that_check(tmp_path: Path) -> None:
     joint(tmp_path)
     checks = result(tmp_path)["quality"]["trust"]["checks"]
     assert [one["passed"] for one in checks if one["name"] == "breast within the detector"] == [True, True]
-
-
-def test_pixels_without_weight_are_no_edge() -> None:
-    from duotomo.methods.cut_off import cut_off
-
-    visit = tiny_study().reference
-    bright = replace(visit, projections=torch.ones_like(visit.projections))
-    assert not cut_off(1, bright).passed
-    weights = torch.ones_like(visit.projections)
-    weights[:, -1], weights[:, :, 0], weights[:, :, -1] = 0, 0, 0
-    assert cut_off(1, replace(bright, weights=weights)).passed
 
 
 def test_a_trusted_pair_of_views_has_ellipsoids_and_a_fused_volume(tmp_path: Path) -> None:

@@ -130,17 +130,23 @@ def test_nothing_is_imported_beforehand_where_forks_could_then_not_use_a_gpu(tmp
     assert said.read_text() == "1 2\n"
 
 
-def test_a_gpu_is_counted_by_its_driver_while_modules_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("before", [None, "0"])
+def test_a_gpu_is_counted_by_its_driver_while_modules_are_imported_and_no_longer(
+    before: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[str | None] = []
 
     def looking(_: str) -> None:
         seen.append(os.environ.get(forkserver.ASK_THE_DRIVER))
 
     monkeypatch.setattr(importlib, "import_module", looking)
-    monkeypatch.delenv(forkserver.ASK_THE_DRIVER, raising=False)
+    if before is None:
+        monkeypatch.delenv(forkserver.ASK_THE_DRIVER, raising=False)
+    else:
+        monkeypatch.setenv(forkserver.ASK_THE_DRIVER, before)
     assert forkserver.imported(["torch"])
     assert seen == ["1"]
-    assert forkserver.ASK_THE_DRIVER not in os.environ
+    assert os.environ.get(forkserver.ASK_THE_DRIVER) == before
 
 
 def test_what_a_command_refuses_is_said(tmp_path: Path) -> None:

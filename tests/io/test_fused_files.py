@@ -42,8 +42,9 @@ def test_a_fused_volume_comes_back_with_its_mask(tmp_path: Path) -> None:
     assert not (tmp_path / "fused.nii.gz").exists()
 
 
-def test_a_mask_of_something_else_is_refused(tmp_path: Path) -> None:
-    image = nibabel.Nifti1Image(np.full(GRID.shape[::-1], 2, np.uint8), np.eye(4))
+@pytest.mark.parametrize(("shape", "value"), [(GRID.shape, 2), ((2, 3, 4), 1)])
+def test_a_mask_of_something_else_is_refused(shape: tuple[int, int, int], value: int, tmp_path: Path) -> None:
+    image = nibabel.Nifti1Image(np.full(shape[::-1], value, np.uint8), np.eye(4))
     image.to_filename(tmp_path / MASK)
     with pytest.raises(FileError, match=f"{MASK}: expected 0 and 1 on the grid of the volume; got others"):
         read_mask(tmp_path / MASK, GRID)

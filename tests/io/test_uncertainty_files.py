@@ -14,6 +14,7 @@ import pytest
 import SimpleITK as sitk
 import torch
 
+from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io import FileError, SavedUncertainty, read_result, write_result
 from duotomo.io.result_index import entry_of
@@ -142,6 +143,12 @@ def test_summaries_that_are_known_are_not_made_again(tmp_path: Path) -> None:
     write_result(tmp_path, of, moving_grids=(GRID,), settings={}, summaries=(given,))
     (found,) = read_result(tmp_path).saved_uncertainties
     assert found.summary.to_dict() == given.to_dict()
+
+
+def test_summaries_of_something_else_are_refused(tmp_path: Path) -> None:
+    (made,) = summaries_of(found_with(shifted(1.0, 2.0, 3.0)), (GRID,))
+    with pytest.raises(DuotomoError, match="write_result: expected summaries of 0 uncertainties; got 1"):
+        write_result(tmp_path, result(), moving_grids=(GRID, SEEN), settings={}, summaries=(made,))
 
 
 def test_a_folder_without_them_reads_as_before(tmp_path: Path) -> None:

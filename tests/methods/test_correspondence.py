@@ -8,10 +8,11 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from duotomo.errors import ShapeError
+from duotomo.errors import DuotomoError, ShapeError
 from duotomo.geometry import VolumeGrid
 from duotomo.methods import MotionUncertainty, in_moving, in_reference, matches
-from duotomo.methods.motion_uncertainty import quantile
+from duotomo.methods.correspondence import through
+from duotomo.methods.error_levels import quantile
 from duotomo.methods.structure import Structure
 from duotomo.transforms import (
     Affine,
@@ -19,7 +20,6 @@ from duotomo.transforms import (
     Motion,
     Recompression,
     Transform,
-    Translation,
     chain,
     invert_points,
 )
@@ -73,19 +73,45 @@ def test_there_and_back_is_the_same_point_and_the_same_doubt(name: str) -> None:
     torch.testing.assert_close(again, there.covariance_mm2, rtol=1e-3, atol=1e-6)
 
 
-def test_a_turn_turns_the_ellipsoid() -> None:
-    shift = Translation(GRID)
-    zero = shift.identity()
-    deep = MotionUncertainty(
-        motion=Motion(shift, zero), form="laplace", modes=torch.eye(3).double(), core=torch.eye(3).double()
+def shifted(deviations_mm: tuple[float, float, float], matrix: torch.Tensor) -> MotionUncertainty:
+    """Return a linear motion about which only shifts along x, y and z are unsure."""
+    affine = Affine(GRID)
+    params = affine.params(matrix=matrix, translation_mm=(0.0, 0.0, 0.0))
+    units = torch.eye(3, dtype=torch.float64).tolist()
+    eye = torch.eye(3, dtype=torch.float64)
+    modes = [affine.params(matrix=eye, translation_mm=unit) - affine.identity() for unit in units]
+    core = torch.diag(torch.tensor(deviations_mm, dtype=torch.float64).square())
+    return MotionUncertainty(
+        motion=Motion(affine, params), form="laplace", modes=torch.stack(modes, dim=1), core=core
     )
-    within = in_reference(deep, POINTS, level=0.5).within_mm
-    assert float(within.std()) < 1e-9
-    radii, axes = in_reference(deep, POINTS, level=0.5).ellipsoids_mm()
-    torch.testing.assert_close(radii, within)
-    torch.testing.assert_close(axes @ axes.transpose(-1, -2), torch.eye(3).double().expand(3, 3, 3))
-    volume = in_reference(deep, POINTS, level=0.5).volume_mm3
-    torch.testing.assert_close(volume, 4 / 3 * math.pi * radii.prod(dim=-1))
+
+
+def test_a_turn_turns_the_ellipsoid_and_a_stretch_squeezes_it() -> None:
+    # By 90 degrees about z, x to y, and to twice the length along z.
+    known = shifted((1.0, 2.0, 3.0), torch.tensor([[0, -1, 0], [1, 0, 0], [0, 0, 2]]).double())
+    scale, at = math.sqrt(quantile(0.5)), known.motion.points(POINTS)
+    there, back = in_reference(known, POINTS, level=0.5), in_moving(known, at, level=0.5)
+    for found, reach in ((there, (1.0, 2.0, 3.0)), (back, (2.0, 1.0, 1.5))):
+        expected = scale * torch.tensor(reach).double().expand(3, 3)
+        torch.testing.assert_close(found.within_mm, expected)
+        radii, axes = found.ellipsoids_mm()
+        torch.testing.assert_close(radii, expected.sort(dim=-1).values)
+        torch.testing.assert_close(axes @ axes.transpose(-1, -2), torch.eye(3).double().expand(3, 3, 3))
+        torch.testing.assert_close(found.volume_mm3, 4 / 3 * math.pi * radii.prod(dim=-1))
+
+
+def test_a_flat_ellipsoid_holds_nothing_beside_its_plane() -> None:
+    known = shifted((1.0, 2.0, 0.0), torch.eye(3).double())
+    found = in_reference(known, POINTS, level=0.5)
+    off = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 0.5], [50.0, 0.0, 0.0]]).double()
+    assert found.holds(POINTS + off).tolist() == [True, False, False]
+    assert float(found.levels(POINTS + off)[1, 1]) == pytest.approx(1.0)
+    assert bool(found.holds(POINTS).all())
+
+
+def test_an_ellipsoid_does_not_go_back_through_a_motion_that_flattens() -> None:
+    jacobian = torch.diag(torch.tensor([1.0, 1.0, 0.0])).double()
+    assert bool(through(torch.eye(3).double(), jacobian).isnan().all())
 
 
 def test_what_is_not_determined_is_not_known_and_not_hidden() -> None:
@@ -128,6 +154,12 @@ def test_a_point_that_nothing_leads_to_has_no_place() -> None:
 def test_points_have_three_coordinates(ask: object) -> None:
     with pytest.raises(ShapeError, match=r"in_(reference|moving): expected xyz_mm"):
         ask(moved(Affine(GRID)), torch.zeros(4, 2))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 90.0, math.nan])
+def test_a_level_is_a_probability(level: float) -> None:
+    with pytest.raises(DuotomoError, match="expected a level between 0 and 1; got"):
+        matches(moved(Affine(GRID)), POINTS, POINTS, level=level)
 
 
 def test_levels_are_those_of_the_ellipsoids() -> None:

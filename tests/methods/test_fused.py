@@ -9,6 +9,7 @@ import torch
 
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
+from duotomo.geometry.frame import voxel_centers_mm
 from duotomo.methods import MotionUncertainty, Result, fused
 from duotomo.methods.fused import FUSED
 from duotomo.transforms import Affine, Motion
@@ -17,9 +18,9 @@ from tests.report.page_results import GRID, LANDMARK, MOVED, body, result
 ALONE, BOTH = body(MOVED), body(LANDMARK)
 
 
-def unsure(per_mm: float) -> MotionUncertainty:
+def unsure(per_mm: float, grid: VolumeGrid = GRID) -> MotionUncertainty:
     """Return that of a motion whose error grows with the distance from x = 0, and is zero there."""
-    transform = Affine(GRID)
+    transform = Affine(grid)
     motion = Motion(transform, transform.identity())
     matrix = torch.diag(torch.tensor([1.0 + 1e-3, 1.0, 1.0]).double())
     stretched = transform.params(matrix=matrix, translation_mm=(0.0, 0.0, 0.0))
@@ -50,6 +51,20 @@ def test_both_views_are_used_where_the_error_is_small_and_the_reference_elsewher
     assert torch.equal(put.others[FUSED], found.volume)
     assert put.fused_mask is not None
     assert float(fused(made(unsure(0.1)), GRID, limit_mm=2.0).share) > found.share
+
+
+@pytest.mark.parametrize("n_x", [40, 41, 43])
+def test_the_border_is_where_the_error_is_whatever_the_number_of_voxels(n_x: int) -> None:
+    grid = VolumeGrid.on_detector((12, 30, n_x), (2.0, 1.5, 1.5))
+    flat, known = torch.ones(grid.shape), unsure(0.1, grid)
+    x = torch.from_numpy(voxel_centers_mm(grid))[..., 0]
+    # Linear between points 6 mm apart, but at the middle, and beyond the outermost of them.
+    amid = (x.abs() > 6) & (x.abs() < grid.size_mm[2] / 2 - 6)
+    expected = 0.1 * x[amid].abs()
+    torch.testing.assert_close(known.map_mm(grid)[0][amid].double(), expected, atol=2e-3, rtol=0)
+    of = replace(made(known), grid=grid, volume=flat, others={"visit_1": flat})
+    found = fused(of, VolumeGrid.on_detector((20, 50, 80), (2.0, 1.5, 1.5)), limit_mm=1.73)
+    assert torch.equal(found.from_both[amid], expected < 1.73)
 
 
 def test_where_the_other_view_has_no_data_the_reference_is_used() -> None:

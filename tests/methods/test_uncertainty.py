@@ -23,9 +23,9 @@ from duotomo.methods import (
     uncertainty_of,
 )
 from duotomo.methods.bootstrap import Redrawn
+from duotomo.methods.error_levels import quantile
 from duotomo.methods.level import UNEXPLAINED
 from duotomo.methods.motion_prior import FAR_MM, MotionPrior
-from duotomo.methods.motion_uncertainty import quantile
 from duotomo.methods.preconditioner import motion_curvatures
 from duotomo.methods.sandwich import Form
 from duotomo.methods.scales import scales_of

@@ -13,8 +13,9 @@ import torch
 from duotomo.geometry import VolumeGrid
 from duotomo.io import read_result
 from duotomo.methods import in_moving, in_reference
+from duotomo.methods.correspondence import LEVEL
 from duotomo.report.page_deformation import page_deformation
-from duotomo.report.page_own_frame import LEVEL, page_own_frame
+from duotomo.report.page_own_frame import page_own_frame
 from duotomo.report.page_volumes import page_volumes
 from duotomo.transforms import BSpline, Motion, Recompression, invert_points
 from tests.cases.transforms import compressions, normal

@@ -74,7 +74,7 @@ export class Viewer {
     this.panels = [new Panel('reference', 'first', GREY)]
     if (data.prior !== null) this.panels.push(new Panel('prior', 'second', GREY), new Panel('difference', 'difference', DIVERGING))
     this.element.className = 'panels'
-    if (data.change || this.hasGaps || data.deformations.length > 0 || data.deformations.some((one) => one.uncertainty)) this.element.classList.add('sure')
+    if (data.change || this.hasGaps || data.deformations.length > 0) this.element.classList.add('sure')
     this.element.append(...this.panels.map((panel) => panel.element))
     this.nameTitles()
     this.store.onChange(() => this.update())

@@ -121,14 +121,15 @@ class Estimation:
         stages, stiffer = (_stepping(one, self.steps) for one in (settings.stages, settings.stiffer))
         return replace(settings, stages=stages, stiffer=stiffer)
 
-    def may_be_views(self, n_scans: int, allowed: Allowed) -> bool:
+    def may_be_views(self, n_scans: int, allowed: Allowed, *, change: bool) -> bool:
         """Return whether scans may be two views: where that is asked for, or nothing speaks against it.
 
-        Raise where what is asked for does not suit two views.
+        Raise where what is asked for does not suit two views. change: whether visits are to be compared.
         """
         self._check_views()
         plainly = self.transform == AUTOMATIC and self.method is MethodName.SIMULTANEOUS and not self.plain
-        return self._asks_for_views or (plainly and n_scans == 2 and not allowed.allow_different_views)
+        otherwise = change or allowed.allow_different_views
+        return self._asks_for_views or (plainly and n_scans == 2 and not otherwise)
 
     def of_scans(self, study: ScannedStudy) -> Estimation:
         """Return the same with the roll that the files of two views say, unless it is given."""
@@ -205,7 +206,7 @@ def joint(
     simultaneous = estimation.method is MethodName.SIMULTANEOUS
     check_asked(uncertainty, simultaneous)
     run = Run(context, saving, computing, talk)
-    views = estimation.may_be_views(len(inputs), allowed)
+    views = estimation.may_be_views(len(inputs), allowed, change=change)
     study = read_visits(
         inputs, scans, allowed=allowed, two_views=views, device=run.first_device, on_note=run.note
     )

@@ -56,6 +56,8 @@ def imported(modules: Sequence[str]) -> bool:
             importlib.import_module(name)
     if before is None:
         del os.environ[ASK_THE_DRIVER]
+    else:
+        os.environ[ASK_THE_DRIVER] = before
     if not CUDA.exists() or "torch" not in sys.modules:
         return True
     import torch

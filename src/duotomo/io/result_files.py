@@ -11,6 +11,7 @@ import torch
 
 from duotomo.change import Change
 from duotomo.change.change import RESEARCH
+from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.io.change_files import CURRENT, FINDINGS, OTHERS, SCORES, SILENT, TABLE, WRITERS
 from duotomo.io.checkpoint_file import history_text
@@ -109,6 +110,11 @@ def result_files(
     for visit, (motion, inverse, grid) in enumerate(moved, start=2):
         files |= _motion_files(visit, motion, inverse, grid, result.grid, displacements)
     summaries = summaries_of(result, moving_grids) if summaries is None else summaries
+    if len(summaries) != len(result.uncertainties):
+        raise DuotomoError(
+            f"{where}: expected summaries of {len(result.uncertainties)} uncertainties; got "
+            f"{len(summaries)}. Pass what `summaries_of` returns of this result, or none."
+        )
     for visit, (known, summary) in enumerate(zip(result.uncertainties, summaries, strict=True), start=2):
         files |= _uncertainty_files(visit, known, summary, moving_grids[visit - 2])
     if change is not None:

@@ -119,6 +119,8 @@ def write_result(
 
     Raises
     ------
+    DuotomoError
+        If grids or summaries are not those of the result.
     FileError
         If the folder is not there, a file cannot be written, or something else has the name of one.
     """

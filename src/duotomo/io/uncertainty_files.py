@@ -171,8 +171,8 @@ def _covariances(path: Path) -> tuple[torch.Tensor, VolumeGrid]:
     matrices = torch.empty(*lower.shape[1:], 3, 3, dtype=torch.float64)
     for component, (row, column) in enumerate(zip(*LOWER, strict=True)):
         matrices[..., row, column] = matrices[..., column, row] = lower[component]
-    largest = matrices.diagonal(dim1=-2, dim2=-1).nan_to_num(nan=0.0)
-    if bool((largest < 0).any()) or bool((matrices.nan_to_num(nan=0.0).abs() > FARTHEST_MM**2).any()):
+    variances = matrices.diagonal(dim1=-2, dim2=-1).nan_to_num(nan=0.0)
+    if bool((variances < 0).any()) or bool((matrices.nan_to_num(nan=0.0).abs() > FARTHEST_MM**2).any()):
         raise FileError(
             f"expected covariances up to {FARTHEST_MM**2:g} mm^2, and variances of at least zero; got "
             "others. Restore the file."

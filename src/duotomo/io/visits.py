@@ -82,9 +82,16 @@ class ScannedStudy(Study):
 
         Raises
         ------
+        DuotomoError
+            If there are not two visits.
         FileError
             If a breast has an implant, the files do not say enough, or the views are too far apart.
         """
+        if len(self.visits) != 2:
+            raise DuotomoError(
+                f"{_WHERE}: expected two visits, one for each view; got {len(self.visits)}. Take the views "
+                f"two by two."
+            )
         known = [one.breast.implant if one is not None else False for one in self.identities]
         if any(known):
             raise FileError(

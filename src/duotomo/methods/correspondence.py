@@ -10,7 +10,9 @@ import torch
 from duotomo.errors import check_tensor
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
-from duotomo.methods.motion_uncertainty import MotionUncertainty, level_of, quantile
+from duotomo.methods.error_levels import level_within, quantile
+from duotomo.methods.level import coarsening
+from duotomo.methods.motion_uncertainty import MotionUncertainty
 from duotomo.transforms import invert_points
 
 FOUND_MM = 0.1
@@ -18,6 +20,9 @@ FOUND_MM = 0.1
 
 LEVEL = 0.9
 """Probability of an ellipsoid, unless another one is asked for."""
+
+FLAT_MM = 1e-6
+"""Least standard deviation of a place along any axis: without one, an ellipsoid would not hold its middle."""
 
 APART_MM = 8.0
 """Distance of the points of a map of covariances, about."""
@@ -38,11 +43,19 @@ class Correspondence:
         Of the places, (..., xyz, xyz), in mm^2.
     level : float
         Probability with which an ellipsoid holds the true place.
+
+    Raises
+    ------
+    DuotomoError
+        If the level does not lie between 0 and 1.
     """
 
     places_mm: torch.Tensor
     covariance_mm2: torch.Tensor = field(repr=False)
     level: float
+
+    def __post_init__(self) -> None:
+        quantile(self.level)  # Raises where it is no probability.
 
     @property
     def is_known(self) -> torch.Tensor:
@@ -118,17 +131,16 @@ class Correspondence:
         places, covariance = self.places_mm.reshape(-1, 1, 3), self.covariance_mm2.reshape(-1, 1, 3, 3)
         squared = self._squared(places, covariance, xyz_mm.double()[None])
         known = self.is_known.reshape(-1, 1)
-        return torch.where(known, level_of(squared), math.nan)
+        return torch.where(known, level_within(squared), math.nan)
 
     @staticmethod
     def _squared(places: torch.Tensor, covariance: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
         """Return squared distances in units of the covariance."""
         known = covariance.isfinite().all(dim=-1).all(dim=-1)[..., None, None]
-        inverse = torch.linalg.pinv(
-            torch.where(known, covariance, torch.eye(3, dtype=torch.float64)), hermitian=True
-        )
-        missed = (points - places)[..., None]
-        squared: torch.Tensor = (missed * (inverse @ missed)).sum(dim=(-2, -1))
+        values, vectors = torch.linalg.eigh(torch.where(known, covariance, 0.0))
+        along = ((points - places)[..., None, :] @ vectors)[..., 0, :]
+        # A flat ellipsoid holds nothing beside its plane.
+        squared: torch.Tensor = (along.square() / values.clamp(min=FLAT_MM**2)).sum(dim=-1)
         return squared
 
     def words(self) -> list[str]:
@@ -255,8 +267,7 @@ def covariance_map_mm2(uncertainty: MotionUncertainty, grid: VolumeGrid) -> tupl
     coarse : VolumeGrid
         Its grid, whose voxels are about 8 mm wide: covariances vary slowly.
     """
-    z, y, x = (max(1, round(APART_MM / mm)) for mm in grid.spacing_mm)
-    coarse = grid.coarsen((z, y, x))
+    coarse = grid.coarsen(coarsening(grid, APART_MM))
     points = torch.from_numpy(voxel_centers_mm(coarse)).double()
     return known_covariance_mm2(uncertainty, points), coarse
 

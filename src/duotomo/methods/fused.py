@@ -11,7 +11,8 @@ from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
 from duotomo.methods.comparison import REFERENCE
-from duotomo.methods.correspondence import known_covariance_mm2
+from duotomo.methods.correspondence import FOUND_MM, known_covariance_mm2
+from duotomo.methods.level import coarsening, interpolated
 from duotomo.methods.motion_uncertainty import MAP_MM, MotionUncertainty
 from duotomo.methods.result import Result
 from duotomo.methods.uncertainty_summary import BREAST
@@ -22,9 +23,6 @@ FUSED = "fused"
 
 SURE_MM = 1.0
 """Predicted error of the motion, below which a volume of both views is used."""
-
-FOUND_MM = 0.1
-"""Tissue of the reference has a place in the other view if that comes back to it within this distance."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,15 +144,12 @@ def fused(
 
 def _predicted_mm(known: MotionUncertainty, grid: VolumeGrid, moving: VolumeGrid) -> torch.Tensor:
     """Return how far tissue is expected to be off, (z, y, x), in mm; NaN where nothing is known of it."""
-    z, y, x = (max(1, round(MAP_MM / mm)) for mm in grid.spacing_mm)
-    coarse = grid.coarsen((z, y, x))
-    points = torch.from_numpy(voxel_centers_mm(coarse)).double()
+    factors = coarsening(grid, MAP_MM)
+    points = torch.from_numpy(voxel_centers_mm(grid.coarsen(factors))).double()
     back = invert_points(known.motion, points, tolerance_mm=FOUND_MM / 10, max_steps=30)
     low, high = (torch.tensor(ends[::-1], dtype=torch.float64) for ends in (moving.low_mm, moving.high_mm))
     seen = (back.residual_mm <= FOUND_MM) & ((back.xyz_mm >= low) & (back.xyz_mm <= high)).all(dim=-1)
     covariance = known_covariance_mm2(known, torch.where(seen[..., None], back.xyz_mm, 0.0).detach())
     off_mm = covariance.diagonal(dim1=-2, dim2=-1).sum(dim=-1).sqrt()
     off_mm = torch.where(seen, off_mm, torch.nan)
-    # Where a neighbour knows nothing, nothing is known.
-    finer = torch.nn.functional.interpolate(off_mm[None, None], size=grid.shape, mode="trilinear")
-    return finer[0, 0]
+    return interpolated(off_mm[None], factors, grid.shape)[0]

@@ -212,6 +212,19 @@ def block_mean(volume: torch.Tensor, coarsen: Factors) -> torch.Tensor:
     return pooled[0, 0]
 
 
+def interpolated(
+    fields: torch.Tensor, coarsen: Factors, shape: Factors, *, mode: str = "trilinear"
+) -> torch.Tensor:
+    """Return fields, (field, z, y, x) on `grid.coarsen(coarsen)`, at the voxels of `grid`, (field, *shape).
+
+    What has no value in a coarse voxel has none next to it either.
+    """
+    # By the factors, and then cut: at the far side coarse voxels may reach beyond the grid.
+    finer = torch.nn.functional.interpolate(fields[None], scale_factor=list(map(float, coarsen)), mode=mode)
+    n_z, n_y, n_x = shape
+    return finer[0, :, :n_z, :n_y, :n_x]
+
+
 def resampled(volume: torch.Tensor, source: VolumeGrid, target: VolumeGrid) -> torch.Tensor:
     """Return a volume on a finer grid, interpolated linearly, and extrapolated by the outermost values."""
     if source == target:

@@ -10,16 +10,13 @@ import torch
 from duotomo.errors import DuotomoError
 from duotomo.geometry import VolumeGrid
 from duotomo.geometry.frame import voxel_centers_mm
+from duotomo.methods.error_levels import quantile
 from duotomo.methods.least_determined import LeastDetermined, named_components
+from duotomo.methods.level import coarsening, interpolated
 from duotomo.methods.motion_prior import MotionPrior
 from duotomo.methods.structure import Structure
 from duotomo.transforms import Motion
 from duotomo.transforms.lattice_transform import LatticeTransform
-
-FREEDOM = 5.0
-"""Degrees of freedom: blocks of residuals estimate variances, and some breasts are worse than others.
-
-Fitted on development women, as the scales of `uncertainty_of` are."""
 
 DETERMINED = 0.5
 """Share of the prior's variance below which the data determine a displacement."""
@@ -288,18 +285,15 @@ class MotionUncertainty:
         torch.Tensor
             (xyz, z, y, x), in mm, float32; NaN where the motion is not determined.
         """
-        z, y, x = (max(1, round(MAP_MM / mm)) for mm in grid.spacing_mm)
-        coarse = grid.coarsen((z, y, x))
+        factors = coarsening(grid, MAP_MM)
+        coarse = grid.coarsen(factors)
         points = _centers_mm(coarse)
         along = self.along(points)
         variances = self.covariance_mm2(points, along=along).diagonal(dim1=-2, dim2=-1)
         field_mm = variances.sqrt().T.reshape(3, *coarse.shape).float()
-        result = torch.nn.functional.interpolate(field_mm[None], size=grid.shape, mode="trilinear")[0]
-        seen = self._is_learnt(points, along).reshape(coarse.shape)
-        seen = torch.nn.functional.interpolate(
-            seen[None, None].float(), size=grid.shape, mode="nearest-exact"
-        )
-        seen = seen[0, 0] > 0
+        result = interpolated(field_mm, factors, grid.shape)
+        seen = self._is_learnt(points, along).reshape(1, *coarse.shape).float()
+        seen = interpolated(seen, factors, grid.shape, mode="nearest-exact")[0] > 0
         if self.structure is not None:
             seen &= self.structure.at(_centers_mm(grid)).reshape(grid.shape) > SEEN
         return torch.where(seen, result, math.nan)
@@ -373,27 +367,6 @@ def _points(xyz_mm: torch.Tensor) -> torch.Tensor:
 def _centers_mm(grid: VolumeGrid) -> torch.Tensor:
     """Return the centres of all voxels, (voxel, xyz)."""
     return torch.from_numpy(voxel_centers_mm(grid)).reshape(-1, 3)
-
-
-def quantile(level: float) -> float:
-    """Return the squared radius, in units of the covariance, that holds a share of three-dimensional errors.
-
-    They are taken to follow Student's distribution, whose covariance is that which is given: its tails are
-    heavier than a normal distribution's, because variances are estimated too.
-    """
-    if not 0 < level < 1:
-        raise DuotomoError(f"ellipsoids: expected a level between 0 and 1; got {level}. Use 0.68 or 0.95.")
-    from scipy.stats import f as f_distribution  # Takes longer to import than all else.
-
-    return float(3 * f_distribution.ppf(level, 3, FREEDOM)) * (FREEDOM - 2) / FREEDOM
-
-
-def level_of(squared: torch.Tensor) -> torch.Tensor:
-    """Return the levels whose `quantile` squared radii are, in units of the covariance."""
-    from scipy.stats import f as f_distribution
-
-    scaled = squared.double().numpy() / 3 * FREEDOM / (FREEDOM - 2)
-    return torch.from_numpy(f_distribution.cdf(scaled, 3, FREEDOM))
 
 
 def _positive(matrices: torch.Tensor) -> torch.Tensor:

@@ -21,11 +21,12 @@ from duotomo.io.result_folder import write_drawn
 from duotomo.io.result_format import PAGE
 from duotomo.io.result_index import INDEX, read_index
 from duotomo.io.result_reader import read_but
+from duotomo.methods.correspondence import LEVEL
 from duotomo.report.offline import offline_html
 from duotomo.report.page_breast import breast_label, breast_letters, is_right
-from duotomo.report.page_deformation import page_deviations
+from duotomo.report.page_deformation import packed_floats, page_deviations
 from duotomo.report.page_findings import described_change
-from duotomo.report.page_own_frame import LEVEL, PageOwnFrame, packed_floats
+from duotomo.report.page_own_frame import PageOwnFrame
 from duotomo.report.page_seen import packed_mask
 from duotomo.report.page_text import text_html
 from duotomo.report.page_volumes import (

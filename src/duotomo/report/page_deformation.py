@@ -36,9 +36,14 @@ class PageDeformation:
     first_mm: Point
     fields: NDArray[np.float32] = field(repr=False)
 
+    @property
+    def before_mm(self) -> torch.Tensor:
+        """`T^-1(r)` at the points of the lattice, (point, xyz), float64; NaN where there is none."""
+        return torch.from_numpy(self.fields[:3].reshape(3, -1).T.astype(np.float64))
+
     def packed(self) -> bytes:
         """Return the fields, little-endian, compressed."""
-        return gzip.compress(self.fields.astype("<f4").tobytes(), mtime=0)
+        return packed_floats(self.fields)
 
 
 def page_deformation(motion: Motion, grid: VolumeGrid) -> PageDeformation:
@@ -93,10 +98,19 @@ def page_deviations(known: SavedUncertainty, deformation: PageDeformation) -> by
     """
     if known.map_mm is None or known.grid is None:
         return None
-    before = deformation.fields[:3].reshape(3, -1).T
-    index = np.rint(world_to_voxel(known.grid, np.nan_to_num(before.astype(np.float64))))
-    # Beyond the map, what is nearest of it.
-    z, y, x = np.clip(index, 0, np.array(known.grid.shape) - 1).astype(np.int64).T
-    values = known.map_mm.numpy()[:, z, y, x].copy()
-    values[:, np.isnan(before).any(axis=1)] = np.nan
-    return gzip.compress(values.astype("<f4").tobytes(), mtime=0)
+    before = deformation.before_mm
+    values = nearest(known.map_mm.movedim(0, -1), known.grid, before.nan_to_num(nan=0.0))
+    values[before.isnan().any(dim=1)] = torch.nan
+    return packed_floats(values.T.numpy())
+
+
+def nearest(values: torch.Tensor, grid: VolumeGrid, points: torch.Tensor) -> torch.Tensor:
+    """Return of a map, (z, y, x, ...), what is nearest to points, (point, xyz), also to those beyond it."""
+    index = np.rint(world_to_voxel(grid, points.numpy()))
+    z, y, x = np.clip(index, 0, np.array(grid.shape) - 1).astype(np.int64).T
+    return values[z, y, x].clone()
+
+
+def packed_floats(fields: NDArray[np.float32]) -> bytes:
+    """Return fields, little-endian, compressed."""
+    return gzip.compress(fields.astype("<f4").tobytes(), mtime=0)

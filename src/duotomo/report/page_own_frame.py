@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from duotomo.geometry import VolumeGrid
-from duotomo.geometry.frame import world_to_voxel
 from duotomo.io import SavedUncertainty
-from duotomo.methods.correspondence import through
-from duotomo.methods.motion_uncertainty import quantile
-from duotomo.report.page_deformation import MOST_POINTS, PageDeformation, Point, lattice_over
+from duotomo.io.uncertainty_files import LOWER
+from duotomo.methods.correspondence import LEVEL, through
+from duotomo.methods.error_levels import quantile
+from duotomo.report.page_deformation import MOST_POINTS, PageDeformation, Point, lattice_over, nearest
 from duotomo.transforms import Motion
-
-LEVEL = 0.9
-"""Probability with which an ellipsoid of a page holds the place."""
-
-LOWER = np.tril_indices(3)
-"""Rows and columns of what a page has of a symmetric matrix: xx, yx, yy, zx, zy, zz."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,9 +22,9 @@ class PageOwnFrame:
     """Where a moving visit's points lie in the reference, on a lattice that spans its own grid's box.
 
     shape, spacing_mm, first_mm: of the lattice, xyz. there: (3, z, y, x), float32: `T(x)` in mm, xyz.
-    covariance_there: (6, z, y, x): that of T(x), times the squared radius of an ellipsoid of `LEVEL`; NaN
-    where the data do not determine it. covariance_back: the same of `T^-1(r)`, on the lattice of the page's
-    deformation. Both are None where nothing is known of how sure the motion is.
+    covariance_there: (6, z, y, x), xx, yx, yy, zx, zy, zz: that of T(x), times the squared radius of an
+    ellipsoid of `LEVEL`; NaN where the data do not determine it. covariance_back: the same of `T^-1(r)`, on
+    the lattice of the page's deformation. Both are None where nothing is known of how sure the motion is.
     """
 
     shape: tuple[int, int, int]
@@ -58,32 +51,19 @@ def page_own_frame(
     """
     points, shape, spacing_mm, first_mm = lattice_over(own, MOST_POINTS)
     there = motion.points(points).detach().T.reshape(3, *shape[::-1]).float().numpy()
-    lattice = {"shape": shape, "spacing_mm": spacing_mm, "first_mm": first_mm}
+    found = PageOwnFrame(shape=shape, spacing_mm=spacing_mm, first_mm=first_mm, there=there)
     if known is None or known.covariance_mm2 is None or known.coarse is None:
-        return PageOwnFrame(**lattice, there=there)  # type: ignore[arg-type]
-    before = torch.from_numpy(deformation.fields[:3].reshape(3, -1).T.astype(np.float64))
+        return found
+    before = deformation.before_mm
     lost = before.isnan().any(dim=1)
     at = before.nan_to_num(nan=0.0)
-    back = through(_nearest(known.covariance_mm2, known.coarse, at), motion.jacobian(at).detach())
+    back = through(nearest(known.covariance_mm2, known.coarse, at), motion.jacobian(at).detach())
     back[lost] = torch.nan
-    return PageOwnFrame(
-        **lattice,  # type: ignore[arg-type]
-        there=there,
-        covariance_there=_scaled(_nearest(known.covariance_mm2, known.coarse, points), shape),
+    return replace(
+        found,
+        covariance_there=_scaled(nearest(known.covariance_mm2, known.coarse, points), shape),
         covariance_back=_scaled(back, deformation.shape),
     )
-
-
-def packed_floats(fields: NDArray[np.float32]) -> bytes:
-    """Return fields, little-endian, compressed."""
-    return gzip.compress(fields.astype("<f4").tobytes(), mtime=0)
-
-
-def _nearest(values: torch.Tensor, grid: VolumeGrid, points: torch.Tensor) -> torch.Tensor:
-    """Return of a map, (z, y, x, ...), what is nearest to points, (point, xyz)."""
-    index = np.rint(world_to_voxel(grid, points.numpy()))
-    z, y, x = np.clip(index, 0, np.array(grid.shape) - 1).astype(np.int64).T
-    return values[z, y, x].clone()
 
 
 def _scaled(covariance: torch.Tensor, shape: tuple[int, int, int]) -> NDArray[np.float32]:

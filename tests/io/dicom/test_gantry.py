@@ -67,7 +67,7 @@ def test_what_a_header_lacks_or_contradicts_is_named(
 
 
 @pytest.mark.parametrize("private", [True, False])
-@pytest.mark.parametrize("gantry_deg", [0.0, -47.5, 90.0, 135.0])
+@pytest.mark.parametrize("gantry_deg", [0.0, -47.5, 90.0, 135.0, -172.5, 180.0])
 @pytest.mark.parametrize("acquisition", [STAYS, TILTS])
 def test_a_scan_from_a_turned_gantry_is_that_of_an_upright_one(
     tmp_path: Path, private: bool, gantry_deg: float, acquisition: Any
@@ -115,6 +115,18 @@ def test_counter_clockwise_is_towards_the_left_and_a_damaged_angle_is_none(tmp_p
     n_views = STAYS.n_views
     assert read_scan(changed(tmp_path / "a.dcm", turned)).gantry_deg == -40 - (n_views - 1) / 2
     assert read_scan(changed(tmp_path / "b.dcm", damaged)).gantry_deg is None
+
+
+def test_a_support_that_is_turned_by_itself_is_refused(tmp_path: Path) -> None:
+    def turned(dataset: Any) -> None:
+        for frame in range(len(dataset.PerFrameFunctionalGroupsSequence)):
+            placed = group(dataset, "IsocenterReferenceSystemSequence", frame)
+            placed.BreastSupportIsocenterPrimaryAngle = 45.0
+
+    # Nobody can say which of both is meant: source and detector in the room, or in a frame that turns.
+    path = changed(tmp_path / "scan.dcm", turned, counts(laterality="L", view="MLO"))
+    with pytest.raises(FileError, match=r"on the breast support; got .* 45 degrees or more from .* of 45"):
+        read_scan(path)
 
 
 def test_angles_of_the_gantry_are_not_taken_for_those_of_the_tube(tmp_path: Path) -> None:

@@ -37,14 +37,30 @@ def gantry_deg(views: Sequence[ViewAttributes]) -> float | None:
         angles = [view.numbers(_ANGLE, 1) for view in views]
         signs = [-1.0 if view.text(_DIRECTION) == "CC" else 1.0 for view in views]
         known = [sign * angle[0] for sign, angle in zip(signs, angles, strict=True) if angle is not None]
-        middle = (min(known) + max(known)) / 2 if len(known) == len(views) else None
+        middle = _middle_deg(known) if len(known) == len(views) else None
         support = support_deg(views)
     except FileError:  # damaged: as if it were not there
         return None
     # A support that stays upright in an isocentre frame that turns says nothing.
-    near = support is not None and (middle is None or abs(support - middle) <= SWING_DEG)
+    near = support is not None and (middle is None or abs(apart_deg(support, middle)) <= SWING_DEG)
     found = support if near else middle
     return found if found is not None and abs(found) <= MOST_TURN_DEG else None
+
+
+def apart_deg(one: float, other: float) -> float:
+    """Return the angle from the other one to this one, on the shorter way round.
+
+    >>> apart_deg(30.0, 50.0), apart_deg(-170.0, 175.0)
+    (-20.0, 15.0)
+    """
+    return (one - other + 180.0) % 360.0 - 180.0
+
+
+def _middle_deg(angles: Sequence[float]) -> float:
+    """Return the middle of a sweep, which may pass the lowest point, where 180 follows on -180 degrees."""
+    turned = [apart_deg(angle, angles[0]) for angle in angles]
+    middle = angles[0] + (min(turned) + max(turned)) / 2
+    return apart_deg(middle, 0.0) if max(map(abs, angles)) <= MOST_TURN_DEG else middle
 
 
 def support_deg(views: Sequence[ViewAttributes]) -> float | None:
@@ -91,7 +107,7 @@ def roll_between_deg(
     50.0
     """
     from_deg, to_deg = (_signed_deg(*one) for one in zip((reference, moving), names, strict=True))
-    roll_deg = (from_deg - to_deg + 180.0) % 360.0 - 180.0
+    roll_deg = apart_deg(from_deg, to_deg)
     if abs(roll_deg) > MOST_DEG:
         raise FileError(
             f"expected views at most {MOST_DEG:g} degrees apart; got {abs(roll_deg):g} from {names[0]} to "

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotomo.geometry import Acquisition
-from duotomo.io.dicom.gantry import support_deg
+from duotomo.io.dicom.gantry import SWING_DEG, apart_deg, support_deg
 from duotomo.io.dicom.header import ViewAttributes, missing, title
 from duotomo.io.dicom.orientation import Turn
 from duotomo.io.paths import FileError
@@ -59,11 +59,17 @@ def isocentre_geometry(
         # Rows of the support's axes: what they multiply is seen from the support.
         vectors.append([detector_axes(math.radians(support)) @ one if support else one for one in placed])
         turns.add(turn)
-        tilts.append(abs(tilt - support))
+        tilts.append(abs(apart_deg(tilt, support)))
     if len(turns) > 1:
         raise FileError(
             f"expected {title('DetectorActiveAreaOrientation')} alike in all views; got {len(turns)} "
             f"different ones. Give `geometry`."
+        )
+    if support and min(tilts) > SWING_DEG:
+        raise FileError(
+            f"expected a detector that lies on the breast support; got "
+            f"{title('DetectorIsocenterPrimaryAngle')} {min(tilts):.4g} degrees or more from "
+            f"{title('BreastSupportIsocenterPrimaryAngle')} of {support:g}. Give {_OPTION}."
         )
     turn = turns.pop()
     sources, centers, u_axes, v_axes = (np.array(column) for column in zip(*vectors, strict=True))
@@ -111,7 +117,7 @@ def _source(view: ViewAttributes, number: int, support: float) -> Floats:
     (primary,), (secondary,), (distance,) = (
         view.need(keyword, 1, _OPTION) for keyword in (*_SOURCE, "DistanceSourceToIsocenter")
     )
-    if max(abs(primary - support), abs(secondary)) >= 90 or distance <= 0:
+    if max(abs(apart_deg(primary, support)), abs(secondary)) >= 90 or distance <= 0:
         raise FileError(
             f"expected {title(_SOURCE[0])} and {title(_SOURCE[1])} below 90 degrees of the support, and "
             f"{title('DistanceSourceToIsocenter')} above zero; got {primary}, {secondary} and {distance} in "
