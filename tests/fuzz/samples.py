@@ -228,10 +228,14 @@ _STUDY_COMMANDS: tuple[Words, ...] = (
 )
 _SETTINGS_COMMANDS: dict[str, Words] = {
     "reconstruct": ("reconstruct", "{in}/s.h5", "--settings", "{in}/s.toml", "--json", "--out", "{out}"),
-    "joint": ("joint", *_twice("s.h5"), "--settings", "{in}/s.toml", "--out", "{out}"),
+    # An empty file asks for a whole run. The sequential method has one model, and is done soon.
+    "joint": (
+        *("joint", *_twice("s.h5"), "--method", "sequential"),
+        *("--settings", "{in}/s.toml", "--out", "{out}"),
+    ),
     "register": ("register", *_twice("v.nii.gz"), "--settings", "{in}/s.toml", "--out", "{out}"),
     "change": (
-        # An empty file would ask for a whole run.
+        # Of change, too.
         *("change", *_twice("s.h5"), "--voxel", "6,6,6", "--transform", "translation", "--steps", "1"),
         *("--settings", "{in}/s.toml", "--out", "{out}"),
     ),
