@@ -132,8 +132,9 @@ def solved(case: TwoViewCase, method: str, n_steps: int) -> Rows:
     settings = METHODS[method](case, n_steps)
     study: Study = case.study
     result = with_visits_alone(study, settings, simultaneous(study, settings))
-    result = replace(result, uncertainties=uncertainty_of(study, settings, result))
     seconds = {"seconds": time.perf_counter() - began, "processor_seconds": time.process_time() - used}
+    result = replace(result, uncertainties=uncertainty_of(study, settings, result))
+    seconds["uncertainty_seconds"] = time.perf_counter() - began - seconds["seconds"]
     trust = trust_of(study, settings, result)
     (motion,) = result.motions
     alone = result.others.get(REFERENCE)

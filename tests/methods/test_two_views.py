@@ -13,6 +13,7 @@ from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.mechanics import BetweenViews, BreastShape, Compression, between_views, compress
 from duotomo.mechanics.response import HeldView
 from duotomo.methods import (
+    Priors,
     Study,
     Visit,
     settings_from_dict,
@@ -21,6 +22,8 @@ from duotomo.methods import (
     with_tissue_behind,
 )
 from duotomo.methods.held_breast import Footprint, footprint_of, radii_at_rest_mm
+from duotomo.methods.level import FINEST
+from duotomo.methods.schedule import FIRST_STEPS
 from duotomo.operators import Projector
 from tests.cases.transforms import compressions
 
@@ -79,6 +82,17 @@ def test_a_footprint_is_that_of_the_body(study: Study) -> None:
         assert found.middle_mm == pytest.approx(0.0, abs=2)
 
 
+def test_what_no_ray_with_weight_has_seen_is_no_breast(study: Study) -> None:
+    visit, grid = study.visits[0], study.grid
+    whole = footprint_of(visit, grid)
+    weights = torch.ones_like(visit.projections)
+    weights[:, :, : weights.shape[2] // 2] = 0
+    half = footprint_of(replace(visit, weights=weights), grid)
+    # Rays lean: some that end on the other half cross this one.
+    assert whole.width_mm / 2 < half.width_mm < 0.75 * whole.width_mm
+    assert half.middle_mm > whole.middle_mm + whole.width_mm / 10
+
+
 def test_outlines_tell_how_large_a_breast_is_at_rest() -> None:
     held = [HeldView(thickness_mm=t, roll_deg=a) for a, t in zip(ROLLS_DEG, THICK_MM, strict=True)]
     seen = []
@@ -124,6 +138,33 @@ def test_a_volume_goes_on_behind_the_detector_for_the_reference_alone(study: Stu
     within = Projector(grid=study.grid, acquisition=study.reference.acquisition)(volume[:, 4:])
     inner = slice(3, None)
     torch.testing.assert_close(seen[:, inner], within[:, inner], rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.usefixtures("without_elements")
+@pytest.mark.parametrize("control_mm", [22.0, None])
+def test_coarse_voxels_have_one_short_stage(study: Study, control_mm: float | None) -> None:
+    settings = two_view_settings(study, roll_deg=45.0, control_mm=control_mm)
+    first, second, *others = settings.stages
+    assert str(first.model) == "recompression"
+    assert first.n_steps == FIRST_STEPS
+    assert first.coarsen != FINEST
+    assert not first.fresh
+    assert second.fresh
+    assert {stage.coarsen for stage in (second, *others)} == {FINEST}
+    assert not any(stage.fresh for stage in others)
+    assert settings.priors.bending == pytest.approx(10 * Priors().bending)
+
+
+@pytest.mark.usefixtures("without_elements")
+def test_a_grid_of_one_level_keeps_its_stages(study: Study) -> None:
+    coarse = replace(
+        study,
+        grid=study.grid.coarsen((3, 3, 3)),
+        visits=(study.visits[0], replace(study.visits[1], grid=study.grid.coarsen((3, 3, 3)))),
+    )
+    stages = two_view_settings(coarse, roll_deg=45.0).stages
+    assert {stage.coarsen for stage in stages} == {FINEST}
+    assert [str(stage.model) for stage in stages[:2]] == ["recompression", "recompression"]
 
 
 @pytest.mark.usefixtures("without_elements")

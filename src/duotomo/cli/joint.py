@@ -87,6 +87,7 @@ class Estimation:
         """Return the settings of the method, as they were asked for."""
         from duotomo.errors import DuotomoError
         from duotomo.methods import Alternating, Priors, Settings, two_view_settings
+        from duotomo.methods.priors import TWO_VIEW_PRIORS
         from duotomo.methods.settings import AUTOMATIC_MM
 
         automatic = self.transform == AUTOMATIC
@@ -100,8 +101,9 @@ class Estimation:
             settings = Settings.plain(model)
         else:
             solver = Alternating() if self.solver is SolverName.ALTERNATING else None
-            given = {"total_variation": self.total_variation, "bending": self.bending}
-            priors = Priors(**{name: value for name, value in given.items() if value is not None})
+            weights = {"total_variation": self.total_variation, "bending": self.bending}
+            given = {name: value for name, value in weights.items() if value is not None}
+            priors = replace(TWO_VIEW_PRIORS if self.roll is not None else Priors(), **given)
             if self.roll is not None:
                 control_mm = AUTOMATIC_MM if automatic else parse_control_mm(self.transform)
                 settings = two_view_settings(

@@ -81,11 +81,10 @@ def footprint_of(visit: Visit, grid: VolumeGrid) -> Footprint:
     """
     coarse = grid.coarsen(coarsening(grid, EDGE_MM))
     views = visit.projections
-    air = views < AIR * views.max()
-    if visit.weights is not None:
-        air &= visit.weights > 0
+    counts = torch.ones_like(views) if visit.weights is None else (visit.weights > 0).to(views.dtype)
+    air = counts * (views < AIR * views.max())
     back = Projector(grid=coarse, acquisition=visit.acquisition).adjoint
-    seen_as_air, seen = back(air.to(views.dtype)), back(torch.ones_like(views))
+    seen_as_air, seen = back(air), back(counts)
     # A voxel at the outline shares some of its rays with air.
     n_views = views.shape[0]
     hull = (seen_as_air < 0.5 / n_views * seen).cpu().numpy()

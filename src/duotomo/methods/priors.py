@@ -69,3 +69,6 @@ class Priors:
 NO_PRIORS = Priors(total_variation=0, nonnegativity=0, bending=0, edges=0, offset=0)
 """The misfit alone: no total variation, no penalty on negative values, no bending energy, edges not apart,
 known exposures."""
+
+TWO_VIEW_PRIORS = Priors(bending=0.03)
+"""Between two compressions, control points are ten times as stiff: they must not follow what modes can."""

@@ -9,7 +9,9 @@ from typing import TypeVar
 from duotomo.errors import DuotomoError
 from duotomo.mechanics import BetweenViews, HeldView
 from duotomo.methods.held_breast import WALL_MM, footprint_of, radii_at_rest_mm
-from duotomo.methods.priors import Priors
+from duotomo.methods.level import FINEST
+from duotomo.methods.priors import TWO_VIEW_PRIORS, Priors
+from duotomo.methods.schedule import FIRST_STEPS, Stage
 from duotomo.methods.settings import AUTOMATIC_MM, N_STEPS, Alternating, Coupled, Settings
 from duotomo.methods.study import Study
 
@@ -33,8 +35,8 @@ def two_view_settings(
     """Return the staged settings for two views of one breast, the first of them the reference.
 
     From the outlines of the breast in both views follow the place and the size of the breast at rest, by
-    finite elements. About these the modes of both compressions are estimated first, and then control points
-    for what they leave.
+    finite elements. About these the modes of both compressions are estimated first, in a short stage, and
+    then, on voxels that can explain the outlines, together with control points for what they leave.
 
     Parameters
     ----------
@@ -48,7 +50,9 @@ def two_view_settings(
         each grid reaches from plate to plate.
     control_mm : float or None
         Distance of the control points; None for the modes alone.
-    solver, priors, n_steps
+    priors : Priors, optional
+        `TWO_VIEW_PRIORS` unless given.
+    solver, n_steps
         As for `Settings.for_study`.
 
     Returns
@@ -72,11 +76,25 @@ def two_view_settings(
         study.grid,
         model,
         solver=solver,
-        priors=priors,
+        priors=priors or TWO_VIEW_PRIORS,
         through=() if control_mm is None else (modes,),
         n_steps=n_steps,
     )
-    return replace(settings, initial_guess=False)
+    return replace(settings, initial_guess=False, stages=_soon_fine(settings.stages, modes))
+
+
+def _soon_fine(stages: tuple[Stage, ...], modes: BetweenViews) -> tuple[Stage, ...]:
+    """Return a schedule with one short stage of the modes on coarse voxels, the finest of these.
+
+    Coarse voxels cannot explain the outline of a breast that is no half ellipsoid, and modes that are refined
+    on them pay for that: they end farther off than they began.
+    """
+    coarse = [one for one in stages if one.model == modes and one.coarsen != FINEST]
+    rest = [one for one in stages if one not in coarse]
+    if not coarse:
+        return stages
+    first = replace(coarse[-1], n_steps=FIRST_STEPS, fresh=False)
+    return (first, replace(rest[0], fresh=True), *rest[1:])
 
 
 AnyStudy = TypeVar("AnyStudy", bound=Study)
