@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
+from duotomo import methods
 from duotomo.cli import main
+from duotomo.cli._errors import translated
+from duotomo.cli._transform import parse_control_mm
+from duotomo.cli.joint import Estimation
 from duotomo.geometry import VolumeGrid
-from duotomo.io import read_result
+from duotomo.io import Allowed, read_result
 from duotomo.mechanics import BetweenViews, between_views
+from duotomo.methods import Quality
+from duotomo.methods.remedies import OF_TWO_VIEWS, REMEDIES, remedy_of
 from duotomo.transforms.compressions import Compressions
 from duotomo.transforms.recompression import Recompression
 from tests.cases.transforms import compressions
@@ -59,6 +68,48 @@ def test_modes_may_be_asked_for_alone(study_path: Path, tmp_path: Path) -> None:
     stages = read_result(tmp_path).settings["settings"]["stages"]
     assert stages[0]["model"]["moving"]["roll_deg"] == -5
     assert stages[0]["model"]["control_mm"] is None
+
+
+@pytest.mark.parametrize("name", ["folding", "explained rays"])
+def test_remedies_of_two_views_name_what_the_command_takes(name: str) -> None:
+    options = {"transform": "--transform", "roll": "--roll", "thickness": "--thickness"}
+    said = translated(remedy_of(name, two_views=True), options)
+    assert "`" not in said
+    assert "--roll" in said
+    assert "--thickness" in said
+    transforms = re.findall(r"--transform ([\w+:]+)", said)
+    assert transforms
+    for transform in transforms:
+        Estimation(transform=transform, roll=45.0).may_be_views(2, Allowed(), change=False)
+        parse_control_mm(transform)
+
+
+def test_two_views_differ_in_these_remedies_alone() -> None:
+    assert set(OF_TWO_VIEWS) < set(REMEDIES)
+    assert remedy_of("depth", two_views=True) == remedy_of("depth") == ""
+    assert remedy_of("convergence", two_views=True) == REMEDIES["convergence"]
+
+
+@pytest.mark.usefixtures("without_elements")
+def test_a_run_of_two_views_advises_what_it_takes(
+    study_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = methods.quality_of
+
+    def folding(*given: Any) -> Quality:
+        return replace(found(*given), folded_voxels=(5,))
+
+    monkeypatch.setattr(methods, "quality_of", folding)
+    code, output = joint(study_path, "--roll", 5, "--steps", 1, "--no-uncertainty", "--out", tmp_path)
+    assert code == NOT_TRUSTED, output
+    assert "folds in 5 voxels" in output
+    assert "--transform recompression+bspline:40mm" in output
+    assert "--transform bspline" not in output
+    # The checks that are said, those of trust and those on the page are of one mind.
+    quality = read_result(tmp_path).quality
+    said = {row["remedy"] for row in quality["checks"] if "folds" in row["words"]}
+    said |= {row["remedy"] for row in quality["trust"]["checks"] if row["name"] == "folding"}
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize(

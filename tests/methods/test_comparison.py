@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,7 @@ from duotomo.methods import (
 from duotomo.methods.comparison import visits_wanted, volume_stages, with_visits_alone
 from duotomo.methods.sequential import one_visit
 from duotomo.solvers import Status, Step
-from duotomo.transforms import Translation
+from duotomo.transforms import BSpline, Motion, Translation, folding
 from tests.cli.tiny import GRID, tiny_study
 
 SETTINGS = Settings(
@@ -52,6 +53,21 @@ def test_each_visit_alone_stands_beside_the_joint_volume() -> None:
     assert stages == sorted(stages)
     assert set(stages) == {0, 1, 2, 3}
     assert steps[0].what.startswith("visit 1 alone, volume at ")
+
+
+def test_a_motion_that_folds_has_its_volumes_whatever_becomes_of_warnings() -> None:
+    study = tiny_study()
+    spline = BSpline.over(GRID, (5, 5, 5))
+    coefficients_mm = torch.zeros(3, *spline.lattice.shape, dtype=torch.float64)
+    coefficients_mm[0, 2, 2, 2] = 100.0
+    torn = Motion(spline, spline.params(coefficients_mm=coefficients_mm))
+    assert folding(torn, GRID).n_folded > 0
+    joint = replace(simultaneous(study, replace(SETTINGS, stages=SETTINGS.stages[:1])), motions=(torn,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = with_visits_alone(study, SETTINGS, joint)
+    assert list(found.others) == ["visit_1", "visit_2", "visit_2_registered"]
+    assert bool(torch.isfinite(found.others["visit_2_registered"]).all())
 
 
 def test_what_a_method_has_made_is_kept() -> None:

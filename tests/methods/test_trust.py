@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from duotomo.geometry import Acquisition
-from duotomo.methods import Result, Settings, Study, Visit, simultaneous, trust
+from duotomo.methods import Result, Settings, Study, Visit, quality_of, simultaneous, trust
 from duotomo.methods import input_checks as input_checks_module
 from duotomo.methods.held_back import HeldBack, held_back
 from duotomo.methods.input_checks import Check, input_checks
@@ -20,8 +20,9 @@ from duotomo.methods.shared_structure import SharedStructure
 from duotomo.methods.trust import Trust, trust_of, trust_of_run
 from duotomo.operators import Projector
 from duotomo.solvers import Status
-from duotomo.transforms import Affine, BSpline, Motion, Translation
+from duotomo.transforms import Affine, BSpline, Motion, Recompression, Translation
 from tests.cases.studies import GRID, SCAN, seen, shifted, study, truth
+from tests.cases.transforms import compressions
 
 SHIFT = shifted(3.0, 0.0, 2.0)
 
@@ -273,6 +274,30 @@ def test_a_motion_that_folds_is_named() -> None:
     reason = trust_of(given(), settings(), result(Motion(spline, params))).reason
     assert "the motion folds in" in reason
     assert "same breast, the same side" in reason
+
+
+def between_two_views(*, n_folded: int) -> Trust:
+    """Return the verdict on a motion between two views, which is said to fold."""
+    recompression = Recompression(GRID, compressions(GRID))
+    found = result(Motion(recompression, recompression.identity()))
+    quality = replace(quality_of(given(), truth(), GRID, found.motions), folded_voxels=(n_folded,))
+    return trust_of(given(), settings(), found, quality=quality)
+
+
+def remedies(found: Trust) -> dict[str, str]:
+    return {check.name: check.remedy for check in found.checks if not check.passed}
+
+
+def test_two_views_have_remedies_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "'recompression+bspline:40mm'" in remedies(between_two_views(n_folded=5))["folding"]
+    rows = (HeldBack(joint=0.95, alone=1.0, joint_fit=1.8, alone_fit=1.0),) * 2
+    monkeypatch.setattr(trust, "held_back", lambda *_, **__: rows)
+    assert "'bspline:25mm'" in remedies(trust_of(given(), settings(), result()))["explained rays"]
+    whole = Check(name="breast within the detector", passed=True, value=0.0, limit=0.0, text="It is.")
+    monkeypatch.setattr(trust, "cut_off", lambda *_: whole)
+    found = remedies(between_two_views(n_folded=0))
+    assert "'recompression+bspline:15mm'" in found["explained rays"]
+    assert "'bspline" not in found["explained rays"]
 
 
 @pytest.mark.parametrize("scale", [0.6, 1.6])

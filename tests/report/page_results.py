@@ -88,12 +88,17 @@ def spline() -> Motion:
     return Motion(transform, params)
 
 
-def sure(motion: Motion, *, up_to_x_mm: float = math.inf) -> MotionUncertainty:
-    """Return deviations of 0.2, 0.2 and 1.1 mm; beyond some place along x nothing is determined."""
+def sure(
+    motion: Motion,
+    *,
+    up_to_x_mm: float = math.inf,
+    deviations_mm: tuple[float, float, float] = (0.2, 0.2, 1.1),
+) -> MotionUncertainty:
+    """Return deviations along x, y and z; beyond some place along x nothing is determined."""
 
     class Sure(MotionUncertainty):
         def covariance_mm2(self, xyz_mm: torch.Tensor, *, along: torch.Tensor | None = None) -> torch.Tensor:
-            deviations = torch.tensor([0.2, 0.2, 1.1], dtype=torch.float64).expand(xyz_mm.shape)
+            deviations = torch.tensor(deviations_mm, dtype=torch.float64).expand(xyz_mm.shape)
             return torch.diag_embed(deviations.square())
 
         def _is_learnt(self, points: torch.Tensor, along: torch.Tensor | None) -> torch.Tensor:

@@ -15,8 +15,9 @@ from duotomo.geometry.frame import voxel_to_world
 from duotomo.io import read_result
 from duotomo.methods import in_moving, in_reference
 from duotomo.report.page import is_two_views, write_page
-from duotomo.transforms import Motion, Recompression
-from tests.cases.transforms import compressions
+from duotomo.transforms import Motion, Recompression, Translation
+from duotomo.transforms.displacement_field import DisplacementField
+from tests.cases.transforms import centers_mm, compressions
 from tests.report.axe import faults
 from tests.report.chromium import Page, expected_pixel, to_slice
 from tests.report.page_results import GRID, LANDMARK, MOVED, body, result, save, spline, sure
@@ -26,14 +27,15 @@ NEAR_MM = 0.5
 """Of what is read off pixels."""
 
 READOUT = "return document.querySelector(`[data-role=${arguments[0]}] .readout`).textContent"
+MEASURES = "return document.querySelector('.measures').textContent"
 TITLE = "return document.querySelector(`[data-role=prior] h2 select`).selectedOptions[0].textContent"
 PHONE = (390, 844)
 
 
-def made(motion: Motion) -> Any:
+def made(motion: Motion, **known: Any) -> Any:
     others = {"visit_1": body(LANDMARK), "visit_2_registered": body(MOVED), "visit_2": body(MOVED, grid=OWN)}
     found = result(motion=motion, others=others, grids={"visit_2": OWN})
-    return replace(found, uncertainties=(sure(motion, up_to_x_mm=15.0),))
+    return replace(found, uncertainties=(sure(motion, up_to_x_mm=15.0, **known),))
 
 
 @pytest.fixture(scope="module")
@@ -166,20 +168,57 @@ def test_measures_stay_in_the_reference_frame_and_landmarks_in_both(page: Page) 
     page.settle()
     assert page.data("reference", "marks") == "region 1; landmark 1"
     assert page.data("prior", "marks") == "landmark 1"
-    text = page.script("return document.querySelector('.measures').textContent")
+    text = page.script(MEASURES)
     assert "Landmark 1: 0.0 mm" in text
     assert "inside the ellipsoid of 90 %" in text
     _, _, width, height = page.box("prior")
     page.key("l")
     page.set("Left drag", "landmark")
     page.click("prior", width / 2 + 60, height / 2 + 40)
-    text = page.script("return document.querySelector('.measures').textContent")
+    text = page.script(MEASURES)
     assert "outside the ellipsoid of 90 %" in text
     page.set("Left drag", "ruler")
     _, _, width, height = page.box("prior")
     page.drag("prior", (width / 2, height / 2), (width / 2 + 30, height / 2), "left")
-    assert "Ruler" not in page.script("return document.querySelector('.measures').textContent")
+    assert "Ruler" not in page.script(MEASURES)
     assert page.driver.get_log("browser") == []
+
+
+def test_no_landmark_is_set_where_the_motion_leads_nowhere(driver: Any, tmp_path: Path) -> None:
+    field = DisplacementField(GRID)
+    # A mirror image: no tissue comes to lie so.
+    displacement_mm = centers_mm(GRID).movedim(-1, 0) * torch.tensor([-2.0, 0.0, 0.0])[:, None, None, None]
+    mirrored = Motion(field, field.params(displacement_mm=displacement_mm))
+    opened = Page(driver, write_page(save(tmp_path, made(mirrored))))
+    opened.key("o")
+    opened.settle()
+    assert "the motion leads nowhere" in opened.script(READOUT, "reference")
+    opened.key("L")
+    opened.settle()
+    assert "Landmark" not in opened.script(MEASURES)
+    # The next pair is whole: no half of it waits that was set nowhere.
+    opened.key("l")
+    opened.settle()
+    assert "Landmark 1: mark it in the other visit too" in opened.script(MEASURES)
+    assert opened.driver.get_log("browser") == []
+
+
+def test_beside_a_line_is_outside_of_it(driver: Any, tmp_path: Path) -> None:
+    still = Translation(GRID)
+    known = made(Motion(still, still.identity()), deviations_mm=(0.0, 0.0, 1.1))
+    opened = Page(driver, write_page(save(tmp_path, known)))
+    opened.key("o")
+    point_at(opened, LANDMARK)
+    opened.key("l")
+    opened.key("L")
+    opened.settle()
+    assert "inside the ellipsoid of 90 %" in opened.script(MEASURES)
+    _, _, width, height = opened.box("prior")
+    opened.set("Left drag", "landmark")
+    opened.key("l")
+    opened.click("prior", width / 2 + 60, height / 2 + 40)
+    assert "outside the ellipsoid of 90 %" in opened.script(MEASURES)
+    assert opened.driver.get_log("browser") == []
 
 
 def test_two_compressions_open_each_in_its_own_frame(driver: Any, tmp_path: Path) -> None:

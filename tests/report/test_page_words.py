@@ -167,6 +167,14 @@ def test_the_citation_is_that_of_the_repository() -> None:
     assert all(f"family-names: {family}" in kept for family, _ in authors)
 
 
+def test_a_motion_between_two_views_that_folds_has_a_remedy_of_its_own() -> None:
+    index = {"status": "diverged", "reason": "", "quality": {"folded_voxels": [7]}}
+    for model, transform in (("BSpline", "'affine'"), ("Recompression", "'recompression'")):
+        checks = quality_checks({**index, "motions": [{"model": model}]})
+        (remedy,) = [check.remedy for check in checks if "folds at 7 voxels" in check.words]
+        assert f"none, `transform={transform}`" in remedy
+
+
 def test_how_sure_a_motion_is_informs() -> None:
     words = "0.2 mm in plane, 1.1 mm in depth (median over the breast)"
     quality = {"uncertainty": [{"words": words}, {"words": "not known. It did not converge."}]}

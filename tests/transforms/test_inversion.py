@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from duotomo.geometry import VolumeGrid
 from duotomo.transforms import Affine, BSpline, Composition, Motion, Rigid, Transform, Translation, Velocity
 from duotomo.transforms.deformation import folding
 from duotomo.transforms.displacement_field import DisplacementField
-from duotomo.transforms.inversion import InverseStatus, invert, invert_points
+from duotomo.transforms.inversion import InverseStatus, best_inverse, invert, invert_points
 from tests.cases.transforms import MOVING, REFERENCE, centers_mm, draw_params, normal
 
 GRID = VolumeGrid.on_detector((12, 14, 16), (1.0, 0.9, 0.8))
@@ -182,3 +183,15 @@ def test_a_fold_is_named_by_its_place() -> None:
     assert result.folding == where
     assert result.residual_mm > 0
     assert bool(torch.isfinite(result.motion.params).all())
+    with pytest.warns(RuntimeWarning, match=re.escape(expected)):
+        Motion(SPLINE, params).inverse()
+
+
+def test_who_reads_the_status_is_not_warned_of_a_fold() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = best_inverse(Motion(SPLINE, folded()))
+    assert found.status is InverseStatus.FOLDED
+    with pytest.warns(RuntimeWarning, match="folds"):
+        warned = invert(Motion(SPLINE, folded()))
+    assert torch.equal(found.motion.params, warned.motion.params)

@@ -2,6 +2,7 @@
 
 import type { Vec3 } from './data'
 import { type Mark, type Pair, nextNumber } from './measure'
+import { isPlace } from './own_frame'
 import type { Viewer } from './viewer'
 
 /** Of the region that a key puts about the crosshair, mm. */
@@ -56,7 +57,7 @@ export function regionAtCrosshair(viewer: Viewer): void {
 /** Mark a point in the first or in the second picture: half of a pair that waits for it, or of a new one. */
 export function landmark({ store, second }: Viewer, which: 'first' | 'second', at: Vec3): void {
   const { marks } = store.state
-  if (which === 'second' && !second) return
+  if ((which === 'second' && !second) || !isPlace(at)) return
   const half = (mark: Pair): Pair =>
     which === 'first' || !second ? { ...mark, first: at } : { ...mark, second: { place: at, name: second.name, registered: second.registered } }
   const waiting = marks.find((one): one is Pair => one.kind === 'landmark' && (one.first === null || one.second === null))

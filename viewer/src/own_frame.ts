@@ -7,6 +7,8 @@ import { sampler } from './field'
 export type Symmetric = [number, number, number, number, number, number]
 
 const OWN = ' own'
+/** An ellipsoid that is thinner is taken to be as thick, mm: of one that has no volume a place would be nowhere beside. */
+const THINNEST = 0.01
 
 /** The pictures of the moving visits, each once more, in its own frame and on its own grid. */
 export function ownPictures(pictures: Picture[]): Picture[] {
@@ -94,7 +96,9 @@ export function outline(matrix: Symmetric, axes: readonly { axis: 0 | 1 | 2; sig
 }
 
 /** Whether something lies in an ellipsoid: `d Q^-1 d <= 1`, by Cramer's rule; d is how far it is from the middle, mm. */
-export function isWithin([xx, yx, yy, zx, zy, zz]: Symmetric, d: Vec3): boolean {
+export function isWithin(matrix: Symmetric, d: Vec3): boolean {
+  const [yx, zx, zy] = [matrix[1], matrix[3], matrix[4]]
+  const [xx, yy, zz] = [matrix[0], matrix[2], matrix[5]].map((value) => value + THINNEST ** 2)
   const cofactors: Symmetric = [yy * zz - zy * zy, zx * zy - yx * zz, xx * zz - zx * zx, yx * zy - zx * yy, yx * zx - xx * zy, xx * yy - yx * yx]
   const determinant = xx * cofactors[0] + yx * cofactors[1] + zx * cofactors[3]
   const [a, b, c, e, f, g] = cofactors

@@ -210,7 +210,12 @@ class Run:
 
         talk, options = self._talk, _options(self._context, keep_paths=False)
         lines = quality_checks(
-            {"status": result.status.value, "reason": result.reason, "quality": quality},
+            {
+                "status": result.status.value,
+                "reason": result.reason,
+                "quality": quality,
+                "motions": [{"model": type(motion.transform).__name__} for motion in result.motions],
+            }
         )
         quality = self._with_options({**quality, "checks": [line.to_dict() for line in lines]})
         for name, text in _summary(result, quality):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +37,7 @@ from duotomo.io.scan_options import ScanOptions, Values
 from duotomo.io.study_file import read_study
 from duotomo.io.volume_file import read_volume, write_volume
 from duotomo.transforms import DisplacementField, Motion, invert
-from duotomo.transforms.inversion import InverseStatus
+from duotomo.transforms.inversion import InverseStatus, best_inverse
 
 _WHERE = "convert"
 
@@ -366,10 +365,8 @@ def _inverted(motion: Motion, grid: VolumeGrid | None, task: _Task) -> Motion:
         )
     grid = grid if task.grid is not None else vector_grid(motion, grid)
     motion = _continued(motion)
-    with warnings.catch_warnings():
-        # Folding is said below.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        found = invert(motion, grid)
+    # Folding is said below.
+    found = best_inverse(motion, grid)
     if found.status is InverseStatus.FOLDED or found.residual_mm > FARTHEST_OFF_MM:
         raise FileError(
             f"{_WHERE}: expected a transform that has an inverse everywhere on {grid.shape} voxels; got one "

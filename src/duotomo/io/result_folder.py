@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -236,10 +235,8 @@ def _moving_grids(
 
 
 def _inverse(motion: Motion, grid: VolumeGrid) -> Inverse:
-    with warnings.catch_warnings():
-        # That a motion folds stands in the index and in the text beside it.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return reference_to_moving(Motion(motion.transform, motion.params.detach().cpu()), grid=grid)
+    # That a motion folds stands in the index and in the text beside it.
+    return reference_to_moving(Motion(motion.transform, motion.params.detach().cpu()), grid=grid)
 
 
 ALWAYS = (f"{VOLUME}.nii.gz", HISTORY, README, *DRAWN)

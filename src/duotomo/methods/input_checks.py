@@ -10,7 +10,7 @@ import torch
 from duotomo.geometry import Acquisition, VolumeGrid
 from duotomo.methods.correlation import correlation
 from duotomo.methods.initial_guess import centroid_mm, view_centers_mm, view_vectors
-from duotomo.methods.remedies import REMEDIES
+from duotomo.methods.remedies import remedy_of
 from duotomo.methods.study import Study, Visit
 
 EMPTY = 0.5
@@ -59,6 +59,8 @@ class Check:
         What was measured, in the unit that the text names, and how far it may go.
     text : str
         One sentence; if the check failed, with the likely cause.
+    two_views : bool
+        Whether what was checked is of two views of one breast, whose remedies differ.
     """
 
     name: str
@@ -66,11 +68,12 @@ class Check:
     value: float
     limit: float
     text: str
+    two_views: bool = False
 
     @property
     def remedy(self) -> str:
         """What to do, if the check failed."""
-        return "" if self.passed else REMEDIES.get(self.name, "")
+        return "" if self.passed else remedy_of(self.name, two_views=self.two_views)
 
 
 def input_checks(study: Study) -> tuple[Check, ...]:

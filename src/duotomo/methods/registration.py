@@ -22,7 +22,8 @@ from duotomo.objectives.priors.folding import FoldingPenalty
 from duotomo.objectives.spline_misfit import SplineMisfit
 from duotomo.solvers import GaussNewton, LevenbergMarquardt, Solution, Step
 from duotomo.solvers.history import OnStep
-from duotomo.transforms import Affine, BSpline, Inverse, Model, Motion, Rigid, Transform, Translation, invert
+from duotomo.transforms import Affine, BSpline, Inverse, Model, Motion, Rigid, Transform, Translation
+from duotomo.transforms.inversion import best_inverse
 from duotomo.transforms.models import ChainModel, LatticeModel
 from duotomo.transforms.transform import FEW_PARAMS
 
@@ -319,7 +320,8 @@ def resample_to_reference(
     """Resample a moving volume to the reference frame, `f_2(T^-1(x))`.
 
     Where the inverse has no closed form, it is computed on at most about 60,000 points, to a hundredth of a
-    voxel, and is linear between them.
+    voxel, and is linear between them. Where T folds, it is what comes nearest to an inverse: `trust_of`
+    judges the motion.
 
     Parameters
     ----------
@@ -344,7 +346,7 @@ def resample_to_reference(
 def reference_to_moving(motion: Motion, *, grid: VolumeGrid, max_steps: int = INVERSE_STEPS) -> Inverse:
     """Return `T^-1` as `resample_to_reference` uses it, for points of a grid of the reference frame."""
     tolerance_mm = INVERSE_TOLERANCE * min(grid.spacing_mm)
-    return invert(motion, _enough_points(grid), tolerance_mm=tolerance_mm, max_steps=max_steps)
+    return best_inverse(motion, _enough_points(grid), tolerance_mm=tolerance_mm, max_steps=max_steps)
 
 
 def _enough_points(grid: VolumeGrid) -> VolumeGrid:

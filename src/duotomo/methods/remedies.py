@@ -30,3 +30,22 @@ REMEDIES: Mapping[str, str] = {
     "structure inside": "Check that both visits show the same breast, the same side.",
 }
 """By the name of the check. Parameters of the commands stand in backticks."""
+
+OF_TWO_VIEWS: Mapping[str, str] = {
+    "folding": "Check that both views show the same breast, `thickness_mm` of each, and the angle between "
+    "them, `roll_deg`; then use control points farther apart, such as "
+    "`transform='recompression+bspline:40mm'`, or none, `transform='recompression'`.",
+    "explained rays": "Check that both views show the same breast, `thickness_mm` of each, and the angle "
+    "between them, `roll_deg`; then use control points nearer to each other, such as "
+    "`transform='recompression+bspline:15mm'`, or take smaller voxels.",
+}
+"""Those that are others for two views of one breast, which a recompression leads into each other."""
+
+
+def remedy_of(name: str, *, two_views: bool = False) -> str:
+    """Return what to do if a check failed; "" if nothing is known.
+
+    >>> remedy_of("folding", two_views=True).split(", ")[-1]
+    "`transform='recompression'`."
+    """
+    return OF_TWO_VIEWS.get(name, REMEDIES.get(name, "")) if two_views else REMEDIES.get(name, "")

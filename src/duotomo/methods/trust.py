@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -108,10 +108,8 @@ class Trust:
         dict
             By name; numbers that are not finite become None.
         """
-        rows = [
-            {**{name: plain(value) for name, value in asdict(check).items()}, "remedy": check.remedy}
-            for check in self.checks
-        ]
+        names = ("name", "passed", "value", "limit", "text", "remedy")
+        rows = [{name: plain(getattr(check, name)) for name in names} for check in self.checks]
         return {"trusted": self.trusted, "reason": self.reason, "use": self.use, "checks": rows}
 
 
@@ -165,7 +163,8 @@ def trust_of(study: Study, settings: Settings, result: Result, *, quality: Quali
         For a study of one visit, of its data and convergence alone.
     """
     checks = [*input_checks(study), _converged(result)]
-    if any(isinstance(motion.transform, Recompression) for motion in result.motions):
+    two_views = any(_is_of_two_views(motion) for motion in result.motions)
+    if two_views:
         checks += [cut_off(number, visit) for number, visit in enumerate(study.visits, start=1)]
     for index, (visit, motion) in enumerate(zip(study.moving, result.motions, strict=True)):
         grid = study.grid_of(visit)
@@ -176,7 +175,8 @@ def trust_of(study: Study, settings: Settings, result: Result, *, quality: Quali
         scales = scales_of(study, settings.priors)
         rows = held_back(study, settings, result.motions, scales=scales)
         predicted = _predicted(rows)
-        checks += [_explained(rows, predicted=predicted.passed), predicted, _reference_predicted(rows[0])]
+        explained = _explained(rows, predicted=predicted.passed, two_views=two_views)
+        checks += [explained, predicted, _reference_predicted(rows[0])]
         shared = shared_structure(study, settings, result.motions, scales=scales)
         checks += [_alike(number, one) for number, one in enumerate(shared, start=2)]
     return Trust.of_checks(checks)
@@ -210,7 +210,12 @@ def trust_of_run(
 
 
 def _motion_checks(number: int, motion: Motion, grid: VolumeGrid, n_folded: int) -> list[Check]:
-    return [_folds(number, n_folded), _stretch(number, motion.determinants(grid.coarsen(_STRIDE)))]
+    folds = _folds(number, n_folded, two_views=_is_of_two_views(motion))
+    return [folds, _stretch(number, motion.determinants(grid.coarsen(_STRIDE)))]
+
+
+def _is_of_two_views(motion: Motion) -> bool:
+    return isinstance(motion.transform, Recompression)
 
 
 _STRIDE = 4
@@ -224,14 +229,17 @@ def _converged(result: Result) -> Check:
     return Check(name="convergence", passed=passed, value=float(not passed), limit=0.0, text=text)
 
 
-def _folds(number: int, n_folded: int) -> Check:
+def _folds(number: int, n_folded: int, *, two_views: bool) -> Check:
     text = f"Visit {number}: the motion folds nowhere."
     if n_folded:
         text = (
             f"Visit {number}: the motion folds in {n_folded} voxels. Is the model too fine for the data; do "
         )
         text += "the visits show the same breast, the same side?"
-    return Check(name="folding", passed=n_folded == 0, value=float(n_folded), limit=0.0, text=text)
+    passed = n_folded == 0
+    return Check(
+        name="folding", passed=passed, value=float(n_folded), limit=0.0, text=text, two_views=two_views
+    )
 
 
 def _stretch(number: int, determinants: torch.Tensor) -> Check:
@@ -244,7 +252,7 @@ def _stretch(number: int, determinants: torch.Tensor) -> Check:
     return Check(name="change of volume", passed=passed, value=value, limit=STRETCH, text=text)
 
 
-def _explained(rows: Sequence[HeldBack], *, predicted: bool) -> Check:
+def _explained(rows: Sequence[HeldBack], *, predicted: bool, two_views: bool) -> Check:
     """The geometric mean over the visits of the ratios of residuals of fitted rays.
 
     predicted: whether held-back rays are predicted, as those of one breast are. If not, more freedom is no
@@ -256,7 +264,9 @@ def _explained(rows: Sequence[HeldBack], *, predicted: bool) -> Check:
     text += "." if passed else ": the motion found does not explain them."
     if predicted and not passed:
         text += " Do the visits show the same breast, the same side? If so, try a model with more freedom."
-    return Check(name=EXPLAINED, passed=passed, value=value, limit=UNEXPLAINED, text=text)
+    return Check(
+        name=EXPLAINED, passed=passed, value=value, limit=UNEXPLAINED, text=text, two_views=two_views
+    )
 
 
 def _predicted(rows: Sequence[HeldBack]) -> Check:

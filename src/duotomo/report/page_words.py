@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from duotomo.methods.remedies import REMEDIES
+from duotomo.methods.remedies import remedy_of
+from duotomo.transforms import Recompression
 
 Rows = list[tuple[str, str]]
 
@@ -111,13 +112,15 @@ def quality_checks(index: Mapping[str, Any]) -> list[CheckLine]:
     for visit, (rms, sigma) in enumerate(zip_longest(map(numbers, residuals), noise), start=1):
         if rms and sigma:
             checks.append(_residual_check(visit, rms, sigma))
+    models = [one.get("model") for one in index.get("motions") or []]
+    two_views = Recompression.__name__ in models
     folds, least = numbers(quality.get("folded_voxels")), numbers(quality.get("least_jacobian"))
     for visit, (n_folded, lowest) in enumerate(zip_longest(folds, least), start=2):
         if n_folded is not None:
             told = "" if lowest is None else f" Least volume ratio {lowest:.2f}."
             place = f"folds at {n_folded:.0f} voxels" if n_folded else "folds nowhere"
             words = f"The motion of visit {visit} {place}.{told}"
-            remedy = REMEDIES["folding"] if n_folded else ""
+            remedy = remedy_of("folding", two_views=two_views) if n_folded else ""
             checks.append(CheckLine(verdict=LOOK if n_folded else PASS, words=words, remedy=remedy))
     for row in trust.get("checks") or []:
         if not row.get("passed", True):
@@ -172,7 +175,7 @@ def _residual_check(visit: int, rms: Sequence[float | None], sigma: float) -> Ch
 
 def _status_check(status: str, reason: str) -> CheckLine:
     verdict = {"converged": PASS, "step limit": NOTE}.get(status, LOOK)
-    remedy = REMEDIES["convergence"] if verdict == LOOK else ""
+    remedy = remedy_of("convergence") if verdict == LOOK else ""
     return CheckLine(verdict=verdict, words=f"{status.capitalize()}. {reason}", remedy=remedy)
 
 

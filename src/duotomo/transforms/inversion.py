@@ -173,6 +173,39 @@ def invert(
     Inverse
         The inverse motion, its residual, and where T folds.
     """
+    found = best_inverse(motion, grid, tolerance_mm=tolerance_mm, max_steps=max_steps)
+    if found.status is InverseStatus.FOLDED:
+        assert found.folding is not None
+        fold, (x, y, z) = found.folding, found.folding.worst_mm
+        warnings.warn(
+            f"invert: {type(motion.transform).__name__} folds at {fold.n_folded} of {fold.n_voxels} voxels, "
+            f"worst (determinant {fold.lowest_determinant:.3g}) at (x, y, z) = ({x:.4g}, {y:.4g}, {z:.4g}) "
+            f"mm. There is no inverse there; add bending energy, or use a Velocity transform.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def best_inverse(
+    motion: Motion,
+    grid: VolumeGrid | None = None,
+    *,
+    tolerance_mm: float = 1e-6,
+    max_steps: int = 100,
+) -> Inverse:
+    """Return what `invert` does, without a warning, for callers that read the status.
+
+    Parameters
+    ----------
+    motion, grid, tolerance_mm, max_steps
+        As for `invert`.
+
+    Returns
+    -------
+    Inverse
+        Where T folds, of the status `FOLDED`, what comes nearest to an inverse.
+    """
     params = motion.params.detach()
     maps = motion.transform.maps(params)
     closed = motion.transform.inverse(params)
@@ -189,14 +222,6 @@ def invert(
     status = InverseStatus.CONVERGED if residual_mm <= tolerance_mm else InverseStatus.NOT_CONVERGED
     if fold.n_folded:
         status = InverseStatus.FOLDED
-        x, y, z = fold.worst_mm
-        warnings.warn(
-            f"invert: {type(motion.transform).__name__} folds at {fold.n_folded} of {fold.n_voxels} voxels, "
-            f"worst (determinant {fold.lowest_determinant:.3g}) at (x, y, z) = ({x:.4g}, {y:.4g}, {z:.4g}) "
-            f"mm. There is no inverse there; add bending energy, or use a Velocity transform.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
     field = DisplacementField(grid)
     return Inverse(
         motion=replace(motion, transform=field, params=field.params(displacement_mm=best)),

@@ -129,6 +129,56 @@ def test_a_support_that_is_turned_by_itself_is_refused(tmp_path: Path) -> None:
         read_scan(path)
 
 
+def support_angles(path: Path, *angles: float | None) -> Path:
+    """Write a scan whose gantry is turned by 47.5 degrees.
+
+    angles: what its views say, those that are left the last one.
+    """
+
+    def said(dataset: Any) -> None:
+        for frame in range(len(dataset.PerFrameFunctionalGroupsSequence)):
+            placed = group(dataset, "IsocenterReferenceSystemSequence", frame)
+            placed.BreastSupportIsocenterPrimaryAngle = angles[min(frame, len(angles) - 1)]
+            if placed.BreastSupportIsocenterPrimaryAngle is None:
+                del placed.BreastSupportIsocenterPrimaryAngle
+
+    return changed(path, said, replace(counts(laterality="L", view="MLO"), gantry_deg=47.5))
+
+
+@pytest.mark.parametrize("angles", [(47.0, 48.0), (47.51, 47.49, 47.5)])
+def test_angles_of_the_support_may_differ_by_rounding(tmp_path: Path, angles: tuple[float, ...]) -> None:
+    again = read_scan(support_angles(tmp_path / "scan.dcm", *angles))
+    assert again.gantry_deg == pytest.approx(47.5, abs=0.01)
+    assert off_mm(again.acquisition, STAYS) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("angles", "said"),
+    [
+        (
+            (47.5, 46.0, 47.5),
+            r"to 1 degree; got 46 in view 1 and 47\.5 in view 0\. Choose the views of one scan",
+        ),
+        (
+            (0.0, 47.5),
+            r"expected Breast Support Isocenter .* got 0 in view 0 and 47\.5 in view 1\. .*`geometry`",
+        ),
+        ((47.5, None), r"got 0 in view 1 and 47\.5 in view 0"),
+    ],
+)
+def test_a_support_that_turns_between_the_views_is_refused(
+    tmp_path: Path, angles: tuple[float | None, ...], said: str
+) -> None:
+    path = support_angles(tmp_path / "scan.dcm", *angles)
+    with pytest.raises(FileError, match=said):
+        read_scan(path)
+    geometry = tmp_path / "geometry.json"
+    geometry.write_text(STAYS.to_json())
+    # With a geometry from elsewhere the file is read, and its gantry is where the tube's angles say.
+    again = read_scan(path, Supplied(geometry=geometry))
+    assert again.gantry_deg == pytest.approx(47.5, abs=1e-6)
+
+
 def test_angles_of_the_gantry_are_not_taken_for_those_of_the_tube(tmp_path: Path) -> None:
     def oblique(dataset: Any) -> None:
         without_isocentre(dataset)

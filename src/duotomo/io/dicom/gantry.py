@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 
 from duotomo.io.dicom.breast_view import BreastView
 from duotomo.io.dicom.header import ViewAttributes, title
@@ -18,6 +19,9 @@ MOST_DEG = 90.0
 
 SWING_DEG = 10.0
 """The middle of a sweep lies over its detector by about this."""
+
+ROUNDED_DEG = 1.0
+"""By so much the angle of one breast support may differ between views: headers round it, to whole degrees."""
 
 MOST_TURN_DEG = 180.0
 """No gantry turns farther than this from the vertical."""
@@ -38,9 +42,11 @@ def gantry_deg(views: Sequence[ViewAttributes]) -> float | None:
         signs = [-1.0 if view.text(_DIRECTION) == "CC" else 1.0 for view in views]
         known = [sign * angle[0] for sign, angle in zip(signs, angles, strict=True) if angle is not None]
         middle = _middle_deg(known) if len(known) == len(views) else None
-        support = support_deg(views)
     except FileError:  # damaged: as if it were not there
         return None
+    support = None
+    with suppress(FileError):
+        support = support_deg(views)
     # A support that stays upright in an isocentre frame that turns says nothing.
     near = support is not None and (middle is None or abs(apart_deg(support, middle)) <= SWING_DEG)
     found = support if near else middle
@@ -64,10 +70,24 @@ def _middle_deg(angles: Sequence[float]) -> float:
 
 
 def support_deg(views: Sequence[ViewAttributes]) -> float | None:
-    """Return the angle by which the breast support is turned about Y, in degrees; None if it is not one."""
-    found = {view.numbers(_SUPPORT, 1) for view in views}
-    angle = found.pop() if len(found) == 1 else None
-    return None if angle is None else angle[0]
+    """Return the angle by which the breast support is turned about Y, in degrees; None if no view has it.
+
+    The middle of what the views say; one that says nothing counts as upright. Raise where they differ by
+    more than rounding: one frame, that of the support, has to hold all views.
+    """
+    found = [view.numbers(_SUPPORT, 1) for view in views]
+    if all(angle is None for angle in found):
+        return None
+    angles = [0.0 if angle is None else angle[0] for angle in found]
+    turned = [apart_deg(angle, angles[0]) for angle in angles]
+    if max(turned) - min(turned) > ROUNDED_DEG:
+        low, high = (turned.index(end) for end in (min(turned), max(turned)))
+        raise FileError(
+            f"expected {title(_SUPPORT)} alike in all views, to {ROUNDED_DEG:g} degree; got {angles[low]:g} "
+            f"in view {low} and {angles[high]:g} in view {high}. Choose the views of one scan, or give "
+            f"`geometry`, or `machine`."
+        )
+    return _middle_deg(angles) if max(turned) > min(turned) else angles[0]
 
 
 def roll_between_deg(
