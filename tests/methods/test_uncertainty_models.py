@@ -12,10 +12,12 @@ from duotomo.geometry import VolumeGrid
 from duotomo.methods import Settings, Study, uncertainty_of
 from duotomo.methods.motion_prior import FAR_MM, STIFFNESS
 from duotomo.methods.preconditioner import motion_curvatures
-from duotomo.methods.uncertainty import profiled_curvature
+from duotomo.methods.uncertainty import COMPRESSED_MM, profiled_curvature
 from duotomo.transforms import Affine, BSpline, Motion, Transform, Velocity, chain
+from duotomo.transforms.recompression import Recompression
 from duotomo.transforms.units import spacing_xyz
 from tests.cases.studies import GRID, shifted, study, truth
+from tests.cases.transforms import compressions
 from tests.methods.test_profiled_curvature import dense
 from tests.methods.test_uncertainty import CENTERS, noisier, solved
 
@@ -103,3 +105,20 @@ def test_a_velocity_field_has_deviations(visits: Study, settings: Settings) -> N
     deviations = found.deviation_mm(CENTERS)
     assert bool(deviations.isfinite().all())
     assert 0 < float(deviations.min()) <= float(deviations.max()) < 5
+
+
+@pytest.mark.parametrize("with_control_points", [False, True])
+def test_between_compressions_no_residual_tells_what_mechanics_leaves(
+    with_control_points: bool, visits: Study, settings: Settings
+) -> None:
+    residual = MODELS["bspline"](GRID) if with_control_points else None
+    assert residual is None or isinstance(residual, BSpline)
+    transform = Recompression(GRID, compressions(GRID), residual)
+    motion = Motion(transform, transform.identity())
+    result = replace(solved(visits, transform), motions=(motion,), volume=truth(dtype=torch.float64))
+    (found,) = uncertainty_of(visits, settings, result, n_modes=20)
+    of_parameters = replace(found, beside_mm=0.0)
+    more = found.covariance_mm2(CENTERS) - of_parameters.covariance_mm2(CENTERS)
+    torch.testing.assert_close(more, (COMPRESSED_MM**2 * torch.eye(3, dtype=torch.float64)).expand_as(more))
+    (plain,) = uncertainty_of(visits, settings, result, n_modes=20, form="laplace")
+    assert plain.beside_mm == 0

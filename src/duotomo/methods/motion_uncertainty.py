@@ -67,6 +67,9 @@ class MotionUncertainty:
         Variances of displacements along x, y and z, over those that follow from the parameters.
     about : Structure, optional
         Of the moving volume, in a wider window: variances grow with it.
+    beside_mm : float
+        Standard deviation of where points go, along x, y and z alike, that no parameter accounts for: what a
+        model of compressions leaves.
     reason : str
         Why there are no numbers; empty if there are.
     """
@@ -81,6 +84,7 @@ class MotionUncertainty:
     structure: Structure | None = field(default=None, repr=False)
     axes: tuple[float, float, float] = (1.0, 1.0, 1.0)
     about: Structure | None = field(default=None, repr=False)
+    beside_mm: float = 0.0
     reason: str = ""
 
     @classmethod
@@ -168,6 +172,7 @@ class MotionUncertainty:
             total += torch.diag_embed(self.prior_share * self._beyond_mm2(points, self.prior))
         factors = self._factors(points)
         total *= factors[:, :, None] * factors[:, None, :]
+        total += self.beside_mm**2 * torch.eye(3, dtype=torch.float64)
         return _positive(total).reshape(*xyz_mm.shape[:-1], 3, 3)
 
     def _factors(self, points: torch.Tensor) -> torch.Tensor:
