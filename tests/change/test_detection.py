@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from duotomo.change import Change, Silent, change_of
+from duotomo.change import Change, Silent, change_of, refit
 from duotomo.change.detection import score_map
 from duotomo.errors import DuotomoError
 from duotomo.geometry.frame import voxel_centers_mm, world_to_voxel
@@ -94,6 +94,19 @@ def test_the_motion_takes_a_part_of_a_change() -> None:
     caused, left = difference.of_change(mass[None])[0], difference.left_of_change(mass)
     shares = float((mass * left).sum() / (mass * caused).sum())
     assert 0.5 < shares < 1.0
+
+
+def test_what_is_not_known_of_a_size_is_not_known_of_its_contrast(monkeypatch: pytest.MonkeyPatch) -> None:
+    study, settings, result = solved(CONTRAST, 0.0)
+    maps = score_map(study, settings, result, n_draws=2)
+    z, y, x = (round(float(one)) for one in world_to_voxel(GRID, MASS_MM))
+    as_it_is = refit.refit(maps.difference, maps.slope, maps.scores, (z, y, x))
+    monkeypatch.setattr(refit, "SIZE_LEFT", 2 * refit.SIZE_LEFT)
+    less_sure = refit.refit(maps.difference, maps.slope, maps.scores, (z, y, x))
+    assert less_sure.contrast_per_mm == as_it_is.contrast_per_mm
+    (low, high), (lowest, highest) = (one.contrast_interval_per_mm for one in (as_it_is, less_sure))
+    # The lower end may be that of the largest template already.
+    assert lowest <= low < as_it_is.contrast_per_mm < high < highest
 
 
 def test_a_run_that_did_not_converge_has_a_reason_and_no_findings() -> None:

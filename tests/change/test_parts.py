@@ -17,7 +17,7 @@ from duotomo.change.false_findings import expected_above, false_findings, thresh
 from duotomo.change.memory import change_bytes
 from duotomo.change.peaks import APART_MM, peaks
 from duotomo.change.place import nipple_mm
-from duotomo.change.refit import Refit
+from duotomo.change.refit import Refit, _contrast
 from duotomo.change.score import Draws, best, correlated, score
 from duotomo.change.silent import CHEST_MM, STRIDE_MM, depth_mm, silent_voxels
 from duotomo.change.templates import MOST_VOXEL_MM, TEMPLATES, Template
@@ -219,6 +219,34 @@ def test_memory_grows_with_the_volume() -> None:
     study = Study(grid=BALLS_GRID, visits=(seen(), seen()))
     finer = Study(grid=BALLS_GRID.refine(2), visits=study.visits)
     assert change_bytes(finer) == 8 * change_bytes(study) > 100 * 4 * BALLS_GRID.n_voxels
+
+
+SIZES_MM, FALLING = (3.0, 5.0, 8.0, 12.0), (0.09, 0.03, 0.012, 0.006)
+
+
+@given(
+    size_mm=st.floats(3.5, 11.0),
+    smaller=st.floats(0.01, 1.0),
+    larger=st.floats(0.01, 1.0),
+    score=st.floats(6.0, 50.0),
+)
+def test_a_contrast_is_as_unsure_as_its_size(
+    size_mm: float, smaller: float, larger: float, score: float
+) -> None:
+    low_mm, high_mm = size_mm * math.exp(-smaller), size_mm * math.exp(larger)
+    contrast, (low, high) = _contrast(SIZES_MM, FALLING, size_mm, (low_mm, high_mm), score)
+    at_low, at_high = (_contrast(SIZES_MM, FALLING, one, (one, one), score)[0] for one in (low_mm, high_mm))
+    assert low < at_high <= contrast <= at_low < high
+    surer, (least, most) = _contrast(SIZES_MM, FALLING, size_mm, (size_mm, size_mm), score)
+    assert surer == contrast
+    assert low <= least < contrast < most <= high
+
+
+def test_a_contrast_ends_where_the_templates_do() -> None:
+    at_ends = _contrast(SIZES_MM, FALLING, 8.0, (SIZES_MM[0], SIZES_MM[-1]), 10.0)
+    assert _contrast(SIZES_MM, FALLING, 8.0, (1.0, 40.0), 10.0) == at_ends
+    # Of what is gone contrasts are negative, and its interval is the same.
+    assert _contrast(SIZES_MM, [-one for one in FALLING], 8.0, (1.0, 40.0), 10.0) == at_ends
 
 
 def test_a_lesion_alone_is_taken_from_the_current_visit() -> None:

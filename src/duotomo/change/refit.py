@@ -31,8 +31,9 @@ LEFT_MM = (1.2, 0.0, 0.0)
 """Deviation of a place along z, y and x beyond what its score and voxels say; that and the next two were
 fitted to lesions of development anatomies, which are no spheres and lie among tissue."""
 
-SIZE_LEFT, CONTRAST_LEFT = 0.25, 0.40
-"""Halves of intervals of 95 %, as logarithms, that a size and a contrast have beyond what the score says."""
+SIZE_LEFT, CONTRAST_LEFT = 0.25, 0.30
+"""Halves of intervals of 95 %, as logarithms: of a size beyond what the score says of it, and of a contrast
+beyond what the score and the size do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +115,10 @@ def refit(difference: Difference, slope: torch.Tensor, scores: Sequence[Score], 
     likelihoods = [0.5 * z**2 * gain / max(gains) for gain in gains]
     sizes_mm = [one.template.size_mm for one in scores]
     size_mm, likely_mm = _size(sizes_mm, likelihoods)
-    ends = [abs(taken * _between(sizes_mm, contrasts, one)) for one in (size_mm, *likely_mm)]
-    spread = NORMAL / abs(z)
-    low, high = _wider(ends[0], (min(ends) * (1 - spread), max(ends) * (1 + spread)), CONTRAST_LEFT)
+    size_interval_mm = _wider(size_mm, likely_mm, SIZE_LEFT)
+    contrast, (low, high) = _contrast(
+        sizes_mm, [taken * one for one in contrasts], size_mm, size_interval_mm, abs(z)
+    )
     z_index, y_index, x_index = at[nearest]
     _, place_mm, place_deviation_mm = places[nearest]
     return Refit(
@@ -124,8 +126,8 @@ def refit(difference: Difference, slope: torch.Tensor, scores: Sequence[Score], 
         place_mm=place_mm,
         place_deviation_mm=place_deviation_mm,
         size_mm=size_mm,
-        size_interval_mm=_wider(size_mm, likely_mm, SIZE_LEFT),
-        contrast_per_mm=math.copysign(ends[0], z),
+        size_interval_mm=size_interval_mm,
+        contrast_per_mm=math.copysign(contrast, z),
         contrast_interval_per_mm=(low, high) if z > 0 else (-high, -low),
         slice_index=z_index,
         smear_mm=_width_mm(caused[nearest][:, y_index, x_index], z_index, grid.spacing_mm[0]),
@@ -208,9 +210,35 @@ def _size(sizes_mm: Sequence[float], likelihoods: Sequence[float]) -> tuple[floa
     return math.exp(fine[curve.index(top)]), (math.exp(near[0]), math.exp(near[-1]))
 
 
+def _contrast(
+    sizes_mm: Sequence[float],
+    contrasts: Sequence[float],
+    size_mm: float,
+    size_interval_mm: Interval,
+    score: float,
+) -> tuple[float, Interval]:
+    """Return the contrast, without its sign, of a sphere of a size, and its interval of 95 %.
+
+    Its errors go with those of the size: what is taken for smaller must have more contrast to cause the same
+    slopes. So it has its ends where the size has them, and is less sure by the score's own noise.
+
+    >>> contrast, (low, high) = _contrast([3.0, 5.0, 8.0], [0.06, 0.02, 0.01], 5.0, (3.0, 8.0), 10.0)
+    >>> low < 0.01 < contrast < 0.06 < high
+    True
+    """
+    ends = [abs(_between(sizes_mm, contrasts, one)) for one in (size_mm, *size_interval_mm)]
+    spread = NORMAL / score
+    return ends[0], _wider(ends[0], (min(ends) * (1 - spread), max(ends) * (1 + spread)), CONTRAST_LEFT)
+
+
 def _between(sizes_mm: Sequence[float], values: Sequence[float], size_mm: float) -> float:
-    """Return a value at a size between those of the templates, by the logarithms of sizes."""
-    logs, at = [math.log(one) for one in sizes_mm], math.log(size_mm)
+    """Return a value at a size, by the logarithms of sizes; beyond those of the templates the nearest one's.
+
+    >>> [round(_between([3.0, 5.0, 8.0], [0.6, 0.2, 0.1], one), 2) for one in (2.0, 3.0, 15**0.5, 8.0, 9.0)]
+    [0.6, 0.6, 0.4, 0.1, 0.1]
+    """
+    logs = [math.log(one) for one in sizes_mm]
+    at = min(max(math.log(size_mm), logs[0]), logs[-1])
     index = next((i for i in range(1, len(logs) - 1) if at < logs[i]), len(logs) - 1)
     share = (at - logs[index - 1]) / (logs[index] - logs[index - 1])
     return (1 - share) * values[index - 1] + share * values[index]
