@@ -201,6 +201,20 @@ def run(cases: Path, rows: Path, *, split: str, methods: Sequence[str], n_steps:
             )
 
 
+def told_of(rows: Sequence[Rows]) -> Rows | None:
+    """Return how many landmarks have an ellipsoid, how many of these are held, and their mean volume."""
+    ellipsoids = [row["ellipsoids"] for row in rows if row.get("ellipsoids", {}).get("told")]
+    if not ellipsoids:
+        return None
+    told = sum(one["told"] for one in ellipsoids)
+    return {
+        "breasts": len(ellipsoids),
+        "told": told,
+        "held": sum(one["held"] for one in ellipsoids) / told,
+        "search_ml": float(np.concatenate([one["search_ml"] for one in ellipsoids]).mean()),
+    }
+
+
 def judge(rows: Path, split: str) -> list[Rows]:
     """Return a row for each method, over all landmarks of all breasts."""
     found = [json.loads(path.read_text()) for path in sorted(rows.glob("case_*/*.json"))]
@@ -226,6 +240,7 @@ def judge(rows: Path, split: str) -> list[Rows]:
                 "worst_breast_median_mm": float(np.median(worst["missed_mm"])),
                 "trusted": sum(bool(row.get("trusted")) for row in own),
                 "volume_over_one_view": [float(np.median(ratios)), max(ratios)] if ratios else None,
+                "ellipsoids": told_of(own),
                 "seconds": float(np.median([row["seconds"] for row in own])),
             }
         )

@@ -71,6 +71,7 @@ def test_all_breasts_of_a_split_count_and_others_do_not(tmp_path: Path) -> None:
             "volume_error": 0.2,
             "volume_error_alone": 0.1,
             "seconds": 5.0,
+            "ellipsoids": {"told": 4 * number, "held": 3 * number, "search_ml": [0.5] * 4 * number},
         }
         folder = tmp_path / f"case_{number:02d}"
         folder.mkdir()
@@ -79,3 +80,5 @@ def test_all_breasts_of_a_split_count_and_others_do_not(tmp_path: Path) -> None:
     assert (found["breasts"], found["median_mm"], found["trusted"]) == (2, 2.5, 1)
     assert (found["worst_breast"], found["worst_breast_median_mm"]) == ("breast 1", 5.0)
     assert found["volume_over_one_view"] == [2.0, 2.0]
+    # The first breast has none.
+    assert found["ellipsoids"] == {"breasts": 1, "told": 4, "held": 0.75, "search_ml": 0.5}
