@@ -17,6 +17,7 @@ from duotomo.io import read_result
 from duotomo.io.dicom import write_dicom_projections
 from duotomo.io.scan import Scan, Values
 from duotomo.mechanics import BetweenViews, between_views
+from duotomo.methods import uncertainty
 from duotomo.transforms.compressions import Compressions
 from tests.cases.transforms import compressions
 from tests.cli.commands import NOT_TRUSTED, THICKNESS_MM, Ran, duotomo
@@ -226,7 +227,11 @@ def test_a_whole_breast_passes_that_check(tmp_path: Path) -> None:
     assert [one["passed"] for one in checks if one["name"] == "breast within the detector"] == [True, True]
 
 
-def test_a_trusted_pair_of_views_has_ellipsoids_and_a_fused_volume(tmp_path: Path) -> None:
+def test_a_trusted_pair_of_views_has_ellipsoids_and_a_fused_volume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # This breast is what the model of compressions takes it for; no real one is.
+    monkeypatch.setattr(uncertainty, "COMPRESSED_MM", 0.1)
     words = ("--transform", "recompression", "--steps", 400, "--quiet", "--voxel", "6,6,6", "--uncertainty")
     ran = duotomo("joint", *write_views(tmp_path), *words, "--out", tmp_path / "out")
     assert ran.code == 0, ran.err
@@ -243,3 +248,16 @@ def test_a_trusted_pair_of_views_has_ellipsoids_and_a_fused_volume(tmp_path: Pat
     assert '"linked": true' in page
     assert '"ellipsoidBack": "ellipsoidBack-0"' in page
     assert "The fused volume is from both views in" in page
+
+
+def test_what_mechanics_leaves_is_too_much_for_a_fused_volume(tmp_path: Path) -> None:
+    words = ("--transform", "recompression", "--steps", 400, "--quiet", "--voxel", "6,6,6", "--uncertainty")
+    ran = duotomo("joint", *write_views(tmp_path), *words, "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    saved = read_result(tmp_path / "out")
+    (known,) = saved.saved_uncertainties
+    assert known.covariance_mm2 is not None
+    variances = known.covariance_mm2.diagonal(dim1=-2, dim2=-1)
+    assert float(variances.nan_to_num(nan=9.0).min()) >= uncertainty.COMPRESSED_MM**2
+    assert saved.quality["fused"]["share"] == 0
+    assert saved.quality["fused"]["reason"] == "The motion is nowhere predicted to be right to 1 mm."
