@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from duotomo.geometry import Acquisition, VolumeGrid
-from duotomo.io import read_result
+from duotomo.io import SavedResult, read_result
 from duotomo.io.dicom import write_dicom_projections
 from duotomo.io.scan import Scan, Values
 from duotomo.mechanics import BetweenViews, between_views
@@ -227,15 +227,20 @@ def test_a_whole_breast_passes_that_check(tmp_path: Path) -> None:
     assert [one["passed"] for one in checks if one["name"] == "breast within the detector"] == [True, True]
 
 
+def trusted(tmp_path: Path) -> SavedResult:
+    """Return the result of a pair of views that passes all checks."""
+    words = ("--transform", "recompression", "--steps", 400, "--quiet", "--voxel", "6,6,6", "--uncertainty")
+    ran = duotomo("joint", *write_views(tmp_path), *words, "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    return read_result(tmp_path / "out")
+
+
 def test_a_trusted_pair_of_views_has_ellipsoids_and_a_fused_volume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # This breast is what the model of compressions takes it for; no real one is.
     monkeypatch.setattr(uncertainty, "COMPRESSED_MM", 0.1)
-    words = ("--transform", "recompression", "--steps", 400, "--quiet", "--voxel", "6,6,6", "--uncertainty")
-    ran = duotomo("joint", *write_views(tmp_path), *words, "--out", tmp_path / "out")
-    assert ran.code == 0, ran.err
-    saved = read_result(tmp_path / "out")
+    saved = trusted(tmp_path)
     (known,) = saved.saved_uncertainties
     assert known.covariance_mm2 is not None
     assert saved.fused_mask is not None
@@ -251,10 +256,7 @@ def test_a_trusted_pair_of_views_has_ellipsoids_and_a_fused_volume(
 
 
 def test_what_mechanics_leaves_is_too_much_for_a_fused_volume(tmp_path: Path) -> None:
-    words = ("--transform", "recompression", "--steps", 400, "--quiet", "--voxel", "6,6,6", "--uncertainty")
-    ran = duotomo("joint", *write_views(tmp_path), *words, "--out", tmp_path / "out")
-    assert ran.code == 0, ran.err
-    saved = read_result(tmp_path / "out")
+    saved = trusted(tmp_path)
     (known,) = saved.saved_uncertainties
     assert known.covariance_mm2 is not None
     variances = known.covariance_mm2.diagonal(dim1=-2, dim2=-1)
