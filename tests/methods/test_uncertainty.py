@@ -240,7 +240,7 @@ def test_control_points_of_nothing_are_those_of_the_prior(visits: Study, setting
     assert summary.words == "the data determine the motion nowhere in the breast"
 
 
-@pytest.mark.parametrize("why", ["not converged", "coarser", "folded", "squeezed", "singular"])
+@pytest.mark.parametrize("why", ["not converged", "coarser", "folded", "squeezed", "thinned", "singular"])
 def test_no_numbers_that_look_sure(why: str, visits: Study, settings: Settings) -> None:
     result = solved(visits, Affine(GRID))
     if why == "not converged":
@@ -250,14 +250,17 @@ def test_no_numbers_that_look_sure(why: str, visits: Study, settings: Settings) 
         # A level of the run converged, not its last one.
         result = replace(result, grid=GRID.coarsen((2, 2, 2)), reason="It was a coarse level.")
         words = "did not converge.*a coarse level"
-    elif why == "squeezed":
+    elif why in ("squeezed", "thinned"):
         transform = Affine(GRID)
-        flat = torch.diag(torch.tensor([1.0, 1.0, 0.02], dtype=torch.float64))
+        factor, words = {
+            "squeezed": (0.02, "nearly so: at the border"),
+            "thinned": (0.6, "not that of a breast"),
+        }[why]
+        flat = torch.diag(torch.tensor([1.0, 1.0, factor], dtype=torch.float64))
         result = replace(
             result,
             motions=(Motion(transform, transform.params(matrix=flat, translation_mm=(0.0, 0.0, 0.0))),),
         )
-        words = "nearly so: at the border"
     elif why == "folded":
         transform = SPLINE(GRID)
         generator = torch.Generator().manual_seed(0)

@@ -242,10 +242,20 @@ def _folds(number: int, n_folded: int, *, two_views: bool) -> Check:
     )
 
 
-def _stretch(number: int, determinants: torch.Tensor) -> Check:
-    """The median over the grid: at its border a B-spline is hardly determined, and shows no tissue."""
+def stretch_of(determinants: torch.Tensor) -> float:
+    """Return by how much a motion with these determinants changes volumes, up or down, 1 or more.
+
+    The median over the grid: at its border a B-spline is hardly determined, and shows no tissue.
+
+    >>> stretch_of(torch.tensor([0.5, 0.5, 9.0])), stretch_of(torch.tensor([-1.0, -1.0]))
+    (2.0, inf)
+    """
     typical = float(determinants.double().median())
-    value = max(typical, 1 / typical) if typical > 0 else math.inf
+    return max(typical, 1 / typical) if typical > 0 else math.inf
+
+
+def _stretch(number: int, determinants: torch.Tensor) -> Check:
+    typical, value = float(determinants.double().median()), stretch_of(determinants)
     passed = value <= STRETCH
     text = f"Visit {number}: the motion changes volumes by a factor of {typical:.2f}"
     text += "." if passed else ", more than tissue does. Do the visits show the same breast, the same side?"

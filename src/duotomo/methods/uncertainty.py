@@ -23,6 +23,7 @@ from duotomo.methods.settings import Settings
 from duotomo.methods.solves import SolveStore, solved_columns, solved_products
 from duotomo.methods.structure import Structure
 from duotomo.methods.study import Study
+from duotomo.methods.trust import STRETCH, stretch_of
 from duotomo.solvers import Status
 from duotomo.transforms import Motion
 from duotomo.transforms.recompression import Recompression
@@ -68,6 +69,7 @@ class Why(Enum):
 
     NOT_CONVERGED = "The run did not converge, so its motion is not where the objective is least."
     FOLDED = "The motion folds, or nearly so: at the border of what the model can describe nothing is linear."
+    STRETCHED = "The motion changes volumes by more than tissue does: it is not that of a breast."
     SINGULAR = "The data do not determine all parameters of this model."
 
 
@@ -124,7 +126,7 @@ def uncertainty_of(
     -------
     tuple of MotionUncertainty
         Of each moving visit. Without numbers, but with a reason, where the run did not converge, where a
-        motion folds, and where the curvature is singular.
+        motion folds or changes volumes as tissue does not, and where the curvature is singular.
     """
     reason = refusal(study, result)
     if reason or not result.motions:
@@ -184,8 +186,11 @@ def refusal(study: Study, result: Result) -> str:
     if result.status is not Status.CONVERGED or result.grid != study.grid:
         return f"{Why.NOT_CONVERGED.value} {result.reason}"
     for visit, motion in zip(study.moving, result.motions, strict=True):
-        if float(motion.determinants(study.grid_of(visit).coarsen((4, 4, 4))).min()) < LEAST_VOLUME:
+        determinants = motion.determinants(study.grid_of(visit).coarsen((4, 4, 4)))
+        if float(determinants.min()) < LEAST_VOLUME:
             return Why.FOLDED.value
+        if stretch_of(determinants) > STRETCH:
+            return Why.STRETCHED.value
     return ""
 
 
