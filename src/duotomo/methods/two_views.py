@@ -50,9 +50,11 @@ def two_view_settings(
         each grid reaches from plate to plate.
     control_mm : float or None
         Distance of the control points; None for the modes alone.
+    solver
+        As for `Settings.for_study`.
     priors : Priors, optional
         `TWO_VIEW_PRIORS` unless given.
-    solver, n_steps
+    n_steps
         As for `Settings.for_study`.
 
     Returns
