@@ -163,7 +163,7 @@ def trust_of(study: Study, settings: Settings, result: Result, *, quality: Quali
         For a study of one visit, of its data and convergence alone.
     """
     checks = [*input_checks(study), _converged(result)]
-    two_views = any(_is_of_two_views(motion) for motion in result.motions)
+    two_views = any(is_of_two_views(motion) for motion in result.motions)
     if two_views:
         checks += [cut_off(number, visit) for number, visit in enumerate(study.visits, start=1)]
     for index, (visit, motion) in enumerate(zip(study.moving, result.motions, strict=True)):
@@ -210,11 +210,12 @@ def trust_of_run(
 
 
 def _motion_checks(number: int, motion: Motion, grid: VolumeGrid, n_folded: int) -> list[Check]:
-    folds = _folds(number, n_folded, two_views=_is_of_two_views(motion))
+    folds = _folds(number, n_folded, two_views=is_of_two_views(motion))
     return [folds, _stretch(number, motion.determinants(grid.coarsen(_STRIDE)))]
 
 
-def _is_of_two_views(motion: Motion) -> bool:
+def is_of_two_views(motion: Motion) -> bool:
+    """Return whether a motion leads from one compression of a breast to another."""
     return isinstance(motion.transform, Recompression)
 
 
@@ -242,20 +243,26 @@ def _folds(number: int, n_folded: int, *, two_views: bool) -> Check:
     )
 
 
-def stretch_of(determinants: torch.Tensor) -> float:
-    """Return by how much a motion with these determinants changes volumes, up or down, 1 or more.
+def volume_ratio(determinants: torch.Tensor) -> float:
+    """Return by how much a motion with these determinants changes volumes.
 
     The median over the grid: at its border a B-spline is hardly determined, and shows no tissue.
+    """
+    return float(determinants.double().median())
 
-    >>> stretch_of(torch.tensor([0.5, 0.5, 9.0])), stretch_of(torch.tensor([-1.0, -1.0]))
+
+def stretch_of(ratio: float) -> float:
+    """Return a change of volumes up or down as a factor of 1 or more.
+
+    >>> stretch_of(0.5), stretch_of(-1.0)
     (2.0, inf)
     """
-    typical = float(determinants.double().median())
-    return max(typical, 1 / typical) if typical > 0 else math.inf
+    return max(ratio, 1 / ratio) if ratio > 0 else math.inf
 
 
 def _stretch(number: int, determinants: torch.Tensor) -> Check:
-    typical, value = float(determinants.double().median()), stretch_of(determinants)
+    typical = volume_ratio(determinants)
+    value = stretch_of(typical)
     passed = value <= STRETCH
     text = f"Visit {number}: the motion changes volumes by a factor of {typical:.2f}"
     text += "." if passed else ", more than tissue does. Do the visits show the same breast, the same side?"

@@ -92,9 +92,9 @@ def _soon_fine(stages: tuple[Stage, ...], modes: BetweenViews) -> tuple[Stage, .
     on them pay for that: they end farther off than they began.
     """
     coarse = [one for one in stages if one.model == modes and one.coarsen != FINEST]
-    rest = [one for one in stages if one not in coarse]
     if not coarse:
         return stages
+    rest = [one for one in stages if one not in coarse]
     first = replace(coarse[-1], n_steps=FIRST_STEPS, fresh=False)
     return (first, replace(rest[0], fresh=True), *rest[1:])
 

@@ -23,10 +23,9 @@ from duotomo.methods.settings import Settings
 from duotomo.methods.solves import SolveStore, solved_columns, solved_products
 from duotomo.methods.structure import Structure
 from duotomo.methods.study import Study
-from duotomo.methods.trust import STRETCH, stretch_of
+from duotomo.methods.trust import STRETCH, is_of_two_views, stretch_of, volume_ratio
 from duotomo.solvers import Status
 from duotomo.transforms import Motion
-from duotomo.transforms.recompression import Recompression
 from duotomo.transforms.transform import FEW_PARAMS
 
 SMOOTHNESS = 0.97
@@ -189,7 +188,7 @@ def refusal(study: Study, result: Result) -> str:
         determinants = motion.determinants(study.grid_of(visit).coarsen((4, 4, 4)))
         if float(determinants.min()) < LEAST_VOLUME:
             return Why.FOLDED.value
-        if stretch_of(determinants) > STRETCH:
+        if stretch_of(volume_ratio(determinants)) > STRETCH:
             return Why.STRETCHED.value
     return ""
 
@@ -299,7 +298,7 @@ def _of_many(
 
 def _beside_mm(motion: Motion, form: Form) -> float:
     """Return the deviation that the parameters of a motion do not account for."""
-    return COMPRESSED_MM if form == "sandwich" and isinstance(motion.transform, Recompression) else 0.0
+    return COMPRESSED_MM if form == "sandwich" and is_of_two_views(motion) else 0.0
 
 
 def _spacing_mm(motion: Motion) -> float:
